@@ -1,0 +1,1 @@
+"""Predict spatial gene expression from H&E whole-slide images."""

@@ -1,0 +1,63 @@
+"""Every key that genar reads or writes in an AnnData, named once."""
+
+# obs: one row a spot
+IN_TISSUE = "in_tissue"
+ARRAY_ROW = "array_row"
+ARRAY_COL = "array_col"
+TISSUE_FRACTION = "tissue_fraction"
+TOTAL_COUNTS = "total_counts"
+N_GENES = "n_genes_by_counts"
+LIBRARY_ID = "library_id"
+PATIENT = "patient"
+
+# obsm
+SPATIAL = "spatial"  # also the key in uns
+
+
+def features(encoder: str) -> str:
+    """Return the ``obsm`` key of an encoder's features, ``X_<encoder>``."""
+    return f"X_{encoder}"
+
+
+# layers
+EXPECTED = "expected"
+STD = "std"
+
+# var: one row a gene
+GENE_IDS = "gene_ids"
+HELDOUT_PCC = "heldout_pcc"
+TRAIN_MEAN = "train_mean"
+
+
+def group(scale: int) -> str:
+    """Return the ``var`` column that holds each gene's group at the scale with ``scale`` groups."""
+    return f"group_{scale}"
+
+
+# uns["spatial"][library_id]
+IMAGES = "images"
+HIRES = "hires"
+LOWRES = "lowres"
+SCALEFACTORS = "scalefactors"
+HIRES_SCALE = "tissue_hires_scalef"
+LOWRES_SCALE = "tissue_lowres_scalef"
+SPOT_DIAMETER = "spot_diameter_fullres"
+FIDUCIAL_DIAMETER = "fiducial_diameter_fullres"
+METADATA = "metadata"
+
+# uns["spatial"][library_id]["metadata"]
+SOURCE_IMAGE = "source_image_path"
+CHEMISTRY = "chemistry_description"
+SOFTWARE = "software_version"
+MPP = "mpp"
+MPP_SOURCE = "mpp_source"
+SLIDE_NAME = "slide_name"
+SLIDE_WIDTH = "slide_width"
+SLIDE_HEIGHT = "slide_height"
+SPOT_UM = "spot_um"
+PITCH_UM = "pitch_um"
+LATTICE = "lattice"
+TILE_UM = "tile_um"
+
+# uns
+GENAR = "genar"
