@@ -101,7 +101,9 @@ def kmeans(counts: NDArray[np.integer], scales: tuple[int, ...], seed: int) -> t
     n_genes = counts.shape[1]
     if scales[-1] != n_genes or scales[0] < 1 or any(a >= b for a, b in zip(scales, scales[1:], strict=False)):
         raise ConfigError(
-            "hierarchy.scales", f"{list(scales)} does not rise to the panel's {n_genes} genes", "end it with that number"
+            "hierarchy.scales",
+            f"{list(scales)} does not rise to the panel's {n_genes} genes",
+            "end it with that number",
         )
     values = counts.astype(np.float64).T
     sd = values.std(axis=1, keepdims=True)

@@ -25,7 +25,12 @@ class Condition(nn.Module):
     """
 
     def __init__(
-        self, feature_dim: int, width: int, position: Literal["none", "published"], dropout: float, feature_dropout: float
+        self,
+        feature_dim: int,
+        width: int,
+        position: Literal["none", "published"],
+        dropout: float,
+        feature_dropout: float,
     ) -> None:
         super().__init__()
         self.feature_mean: Tensor

@@ -1,0 +1,47 @@
+"""What a prediction has to beat."""
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from genar.metrics import log_counts
+
+ALPHAS = np.logspace(1, 5, 9)
+
+
+def pca_ridge(
+    features: NDArray[np.floating], counts: NDArray[np.integer], section: NDArray[np.str_], test: NDArray[np.floating]
+) -> NDArray[np.float64]:
+    """Predict log2(count + 1) by ridge regression on 256 principal components of the standardised features.
+
+    The penalty is the one of :data:`ALPHAS` that does best on left-out training sections.
+
+    Parameters
+    ----------
+    features, counts
+        Training spots: [N, D] and [N, G].
+    section
+        The section of each training spot, [N].
+    test
+        Features of the spots to predict, [M, D].
+
+    Returns
+    -------
+    Predictions, [M, G].
+    """
+    components = min(256, *features.shape)
+    pipeline = make_pipeline(StandardScaler(), PCA(components, random_state=0), Ridge())
+    splitter = LeaveOneGroupOut() if len(np.unique(section)) > 1 else GroupKFold(5)
+    groups = section if len(np.unique(section)) > 1 else np.arange(len(section))
+    search = GridSearchCV(pipeline, {"ridge__alpha": ALPHAS}, scoring="neg_mean_squared_error", cv=splitter)
+    search.fit(features, log_counts(counts), groups=groups)
+    return np.asarray(search.predict(test), dtype=np.float64)
+
+
+def gene_mean(counts: NDArray[np.integer], n_spots: int) -> NDArray[np.float64]:
+    """Predict, for every spot, each gene's mean log2(count + 1) over the training spots: [n_spots, G]."""
+    return np.repeat(log_counts(counts).mean(axis=0, keepdims=True), n_spots, axis=0)

@@ -1,0 +1,76 @@
+"""Spots as tensors, for training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import lightning as L
+import numpy as np
+import pandas as pd
+import torch
+from anndata import AnnData
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, TensorDataset
+
+from genar import keys
+
+Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def scaled_position(spots: AnnData) -> NDArray[np.float32]:
+    """Scale x and y of a slide's spots to [0, 1], each axis by its own range, as in the paper: float32 [N, 2]."""
+    xy = np.asarray(spots.obsm[keys.SPATIAL], dtype=np.float64)
+    low, high = xy.min(axis=0), xy.max(axis=0)
+    return ((xy - low) / np.where(high > low, high - low, 1.0)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class SpotTable:
+    """Spots of one or more sections, stacked.
+
+    Parameters
+    ----------
+    features
+        float32 [N, D].
+    position
+        float32 [N, 2], in [0, 1] over each section.
+    counts
+        int64 [N, G].
+    section
+        Section of each spot, [N].
+    """
+
+    features: NDArray[np.float32]
+    position: NDArray[np.float32]
+    counts: NDArray[np.int64]
+    section: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, sections: Sequence[AnnData], genes: pd.Index, encoder: str) -> "SpotTable":
+        """Stack the ``genes`` and the ``encoder``'s features of sections."""
+        return cls(
+            np.concatenate([np.asarray(s.obsm[keys.features(encoder)], dtype=np.float32) for s in sections]),
+            np.concatenate([scaled_position(s) for s in sections]),
+            np.concatenate([s[:, genes].X.toarray().astype(np.int64) for s in sections]),
+            np.concatenate([np.full(s.n_obs, str(s.obs[keys.LIBRARY_ID].iloc[0])) for s in sections]),
+        )
+
+
+class SpotsDataModule(L.LightningDataModule):
+    """Batches of (features, position, counts) for training and, if there is a validation table, for validation."""
+
+    def __init__(self, train: SpotTable, validation: SpotTable | None, batch_size: int) -> None:
+        super().__init__()
+        self.train, self.validation, self.batch_size = train, validation, batch_size
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """Return shuffled batches; a last, smaller one is dropped unless it is the only one."""
+        dataset = self._dataset(self.train)
+        return DataLoader(dataset, self.batch_size, shuffle=True, drop_last=len(dataset) >= self.batch_size)
+
+    def val_dataloader(self) -> list[DataLoader[Batch]]:
+        """Return the validation batches in order, or nothing."""
+        return [] if self.validation is None else [DataLoader(self._dataset(self.validation), self.batch_size)]
+
+    @staticmethod
+    def _dataset(table: SpotTable) -> TensorDataset:
+        return TensorDataset(*(torch.from_numpy(a) for a in (table.features, table.position, table.counts)))

@@ -1,0 +1,159 @@
+"""The main job: a slide in, an AnnData of counts out."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+from anndata import AnnData
+
+from genar import pp, tl
+from genar.errors import ConfigError
+from genar.model.estimate import Estimator
+from genar.model.store import Model, load
+from genar.pl import save_overview
+from genar.slide.lattice import Lattice, lattice
+from genar.slide.open import open_slide
+from genar.write.anndata import write_h5ad
+from genar.write.atomic import atomic, check_writable
+
+
+def device_of(name: str) -> torch.device:
+    """Turn ``auto``, ``cpu`` or ``cuda[:i]`` into a device; ``auto`` takes the first GPU where there is one.
+
+    Raises
+    ------
+    ConfigError
+        If the name is none of these, or there is no such GPU.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError("--device", f"{name!r} is not a device", "give auto, cpu, cuda or cuda:<number>") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError("--device", f"{name!r} is not supported", "give auto, cpu, cuda or cuda:<number>")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigError("--device", f"there is no GPU {name!r} here", "give --device cpu")
+    return device
+
+
+def predict(
+    slide: str | Path,
+    model: str | Path | Model = "her2st-mini",
+    *,
+    spots: str | None = None,
+    pitch: float | None = None,
+    mpp: float | None = None,
+    device: str = "auto",
+    batch_size: int = 32,
+    workers: int = 0,
+    seed: int = 0,
+    estimator: Estimator = "log_mean",
+    progress: bool = False,
+) -> AnnData:
+    """Predict the counts of a model's genes on a slide.
+
+    Parameters
+    ----------
+    slide
+        The slide's file: anything OpenSlide reads, TIFF, JPEG or PNG.
+    model
+        A bundled model's name, a model directory, or a loaded model.
+    spots
+        Where to predict: ``"visium"``, ``"st"`` or ``"grid"``; by default the geometry that the model learnt from.
+    pitch
+        Distance of neighbouring spots in µm, for ``"grid"``.
+    mpp
+        Resolution of level 0 in µm per pixel; by default the one that the file carries.
+    device
+        ``"auto"``, ``"cpu"`` or ``"cuda[:i]"``.
+    batch_size
+        Tiles or spots taken at once.
+    workers
+        Processes that read tiles beside this one.
+    seed
+        Seed of ``estimator="sample"``.
+    estimator
+        How a count is taken from its distribution; see :data:`genar.model.estimate.Estimator`.
+    progress
+        Show progress bars.
+
+    Returns
+    -------
+    Spots by genes: integer counts in ``X`` (CSR, int32), ``layers["expected"]`` and ``layers["std"]``, spot centres
+    in level-0 pixels in ``obsm["spatial"]``, the image in ``uns["spatial"]``, provenance in ``uns["genar"]``.
+
+    Raises
+    ------
+    SlideError
+        If the slide cannot be read, has no plausible resolution, or shows no tissue.
+    ModelError
+        If the model cannot be loaded.
+    """
+    target = device_of(device)
+    model = model if isinstance(model, Model) else load(model)
+    geometry = _geometry(model, spots, pitch)
+    with open_slide(slide, mpp) as opened:
+        adata = pp.spots(opened, geometry, tile_um=model.info.tile_um)
+        pp.embed(
+            adata, opened, encoder=model.info.encoder, device=target, batch_size=batch_size, workers=workers,
+            progress=progress,
+        )  # fmt: skip
+        digest = opened.sha256()
+    result = tl.predict(
+        adata, model, estimator=estimator, seed=seed, device=target, batch_size=batch_size, progress=progress
+    )
+    result.uns["genar"]["slide_sha256"] = digest
+    return result
+
+
+def predict_to_file(
+    slide: Path,
+    output: Path,
+    *,
+    model: str | Model = "her2st-mini",
+    spots: str | None = None,
+    pitch: float | None = None,
+    mpp: float | None = None,
+    device: str = "auto",
+    batch_size: int = 32,
+    workers: int = 0,
+    seed: int = 0,
+    estimator: Estimator = "log_mean",
+    overwrite: bool = False,
+) -> tuple[Path, Path]:
+    """Predict a slide and write ``<stem>.h5ad`` and a picture, ``<stem>.png``, to the folder ``output``.
+
+    Both files appear, or neither. See :func:`predict` for the other parameters.
+
+    Returns
+    -------
+    The paths of the AnnData and of the picture.
+
+    Raises
+    ------
+    OutputError
+        If a file exists and ``overwrite`` is not set, or the folder cannot be written to.
+    """
+    table, picture = output / f"{slide.stem}.h5ad", output / f"{slide.stem}.png"
+    for path in (table, picture):
+        check_writable(path, overwrite=overwrite)
+    adata = predict(
+        slide, model, spots=spots, pitch=pitch, mpp=mpp, device=device, batch_size=batch_size, workers=workers,
+        seed=seed, estimator=estimator, progress=True,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        paths = [stack.enter_context(atomic(path, overwrite=overwrite)) for path in (table, picture)]
+        write_h5ad(adata, paths[0])
+        save_overview(adata, paths[1])
+    return table, picture
+
+
+def _geometry(model: Model, spots: str | None, pitch: float | None) -> Lattice:
+    """Return the lattice that was asked for, or the one that the model learnt from."""
+    if spots is not None:
+        return lattice(spots, pitch)
+    if pitch is not None:
+        raise ConfigError("--pitch", "it goes with --spots grid alone", "give --spots grid, or leave --pitch out")
+    return lattice(model.info.lattice)

@@ -1,0 +1,114 @@
+"""The model card that every model directory carries."""
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from genar.model.store import ModelInfo
+
+
+class CardConfig(BaseModel):
+    """What the model card says beyond what is computed.
+
+    Parameters
+    ----------
+    data
+        The training data and their source.
+    licence
+        Licence of the weights, and of the data.
+    use
+        What the model is for.
+    limits
+        What it is not for.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: str
+    licence: str
+    use: str
+    limits: str
+
+
+TEMPLATE = """# {name}
+
+GenAR model for predicting spatial gene expression from H&E, written by genar {version}.
+
+## Use
+
+{use}
+
+**Not for:** {limits}
+
+## Data
+
+{data}
+
+Trained on sections {sections}.
+
+## Licence
+
+{licence}
+
+## Model
+
+| | |
+|---|---|
+| genes | {n_genes}, at scales {scales} |
+| count tokens | 0 to {max_count} |
+| tile | {tile_um:g} µm, encoder {encoder} |
+| spots | {lattice}: {spot_um:g} µm wide, {pitch_um:g} µm apart |
+| decoder | block-causal, width {width}, {depth} layers, {heads} heads |
+
+## Held-out accuracy
+
+{accuracy}
+"""
+
+ACCURACY = """Each section was predicted by a model trained on the others. Metrics are on log2(count + 1), over the integer
+counts that genar writes; PCC-k is the mean correlation of the k genes that correlate best on that test section.
+PCA+ridge (256 components, penalty chosen on left-out training sections) and the gene mean use the same spots, features
+and genes.
+
+{table}"""
+
+
+def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame) -> str:
+    """Write a model card.
+
+    Parameters
+    ----------
+    info
+        The model.
+    card
+        What its maker says of it.
+    heldout
+        Metrics of held-out sections: columns ``section``, ``method`` and one a metric. May be empty.
+
+    Returns
+    -------
+    Markdown.
+    """
+    accuracy = ACCURACY.format(table=markdown(heldout)) if len(heldout) else "Not measured."
+    return TEMPLATE.format(
+        **card.model_dump(),
+        **info.model_dump(include={"name", "max_count", "tile_um", "encoder", "lattice", "spot_um", "pitch_um"}),
+        version=info.genar_version,
+        sections=", ".join(info.sections),
+        n_genes=info.scales[-1],
+        scales=", ".join(map(str, info.scales)),
+        width=info.network.width,
+        depth=info.network.depth,
+        heads=info.network.heads,
+        accuracy=accuracy,
+    )
+
+
+def markdown(heldout: pd.DataFrame) -> str:
+    """Lay metrics out as a Markdown table, with the mean over sections of each method at the end."""
+    means = heldout.drop(columns="section").groupby("method", sort=False, as_index=False).mean()
+    means.insert(0, "section", "**mean**")
+    rows = pd.concat([heldout, means]) if heldout["section"].nunique() > 1 else heldout
+    head = list(rows.columns)
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(v if isinstance(v, str) else f"{v:.3f}" for v in row) + " |" for row in rows.to_numpy()]
+    return "\n".join(lines)

@@ -1,0 +1,137 @@
+"""Preprocessing, in scanpy's sense: spots on a slide and the features of their tiles."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from anndata import AnnData
+from scipy.sparse import csr_matrix
+
+from genar import keys
+from genar.encoders.registry import create, encode
+from genar.errors import SlideError
+from genar.slide.lattice import Lattice, lay
+from genar.slide.lattice import lattice as lattice_of
+from genar.slide.open import Slide, open_slide
+from genar.slide.section import centres, metadata, place
+from genar.slide.tiles import TileDataset
+from genar.slide.tissue import tissue_mask
+
+__all__ = ["embed", "spots"]
+
+TILE_UM = 154.0  # 224 px at 0.687 µm/px, the resolution that her2st was scanned at
+
+
+def spots(
+    slide: Slide | str | Path,
+    lattice: str | Lattice = "visium",
+    *,
+    pitch_um: float | None = None,
+    tile_um: float = TILE_UM,
+    min_tissue: float = 0.5,
+    mpp: float | None = None,
+) -> AnnData:
+    """Lay spots on the tissue of a slide.
+
+    Parameters
+    ----------
+    slide
+        An open slide, or its file.
+    lattice
+        ``"visium"``, ``"st"``, ``"grid"`` or a lattice.
+    pitch_um
+        Distance of spots in µm, for ``"grid"``.
+    tile_um
+        Side in µm of the square around a spot that must show tissue.
+    min_tissue
+        Smallest share of it that does.
+    mpp
+        Resolution in µm per pixel, where ``slide`` is a file that does not carry it.
+
+    Returns
+    -------
+    Spots by no genes yet: ``obs`` with ``array_row``, ``array_col``, ``in_tissue``, ``tissue_fraction`` and
+    ``library_id``; centres in level-0 pixels in ``obsm["spatial"]``; the image and geometry in ``uns["spatial"]``.
+
+    Raises
+    ------
+    SlideError
+        If no spot lies on tissue.
+    """
+    if not isinstance(slide, Slide):
+        with open_slide(slide, mpp) as opened:
+            return spots(opened, lattice, pitch_um=pitch_um, tile_um=tile_um, min_tissue=min_tissue)
+    geometry = lattice if isinstance(lattice, Lattice) else lattice_of(lattice, pitch_um)
+    width, height = slide.dimensions
+    centres_um, row, col = lay(geometry, width * slide.mpp, height * slide.mpp)
+    xy = centres_um / slide.mpp
+    fraction = tissue_mask(slide).fraction(xy, tile_um / slide.mpp)
+    kept = fraction >= min_tissue
+    if not kept.any():
+        why = f"no spot lies on tissue (a {width * slide.mpp:.0f} x {height * slide.mpp:.0f} µm slide at {slide.mpp:g} µm/px)"
+        raise SlideError(slide.path, why, "check that it is an H&E slide and that its resolution (--mpp) is right")
+    adata = AnnData(
+        csr_matrix((int(kept.sum()), 0), dtype=np.int32),
+        obs=pd.DataFrame(
+            {
+                keys.IN_TISSUE: np.ones(int(kept.sum()), dtype=np.int64),
+                keys.ARRAY_ROW: row[kept],
+                keys.ARRAY_COL: col[kept],
+                keys.TISSUE_FRACTION: fraction[kept],
+            },
+            index=[f"{r}x{c}" for r, c in zip(row[kept], col[kept], strict=True)],
+        ),
+    )
+    adata.obsm[keys.SPATIAL] = xy[kept]
+    place(adata, slide, geometry)
+    return adata
+
+
+def embed(
+    adata: AnnData,
+    slide: Slide | None = None,
+    *,
+    encoder: str = "efficientnet_lite0",
+    tile_um: float = TILE_UM,
+    device: str | torch.device = "cpu",
+    batch_size: int = 32,
+    workers: int = 0,
+    progress: bool = False,
+) -> None:
+    """Encode the tile around each spot, and put the features in ``obsm["X_<encoder>"]`` (float32 [N, D]).
+
+    Parameters
+    ----------
+    adata
+        Spots of one slide, from :func:`spots` or a reader.
+    slide
+        The open slide; by default it is opened from the path in ``uns["spatial"]``.
+    encoder
+        Name of the encoder.
+    tile_um
+        Side of a tile in µm.
+    device
+        Where the encoder runs.
+    batch_size
+        Tiles encoded at once.
+    workers
+        Processes that read tiles beside this one.
+    progress
+        Show a progress bar.
+    """
+    known = metadata(adata)
+    if slide is None:
+        with open_slide(str(known[keys.SOURCE_IMAGE]), float(known[keys.MPP])) as opened:  # type: ignore[arg-type]
+            embed(
+                adata, opened, encoder=encoder, tile_um=tile_um, device=device, batch_size=batch_size, workers=workers,
+                progress=progress,
+            )  # fmt: skip
+        return
+    network = create(encoder)
+    tiles = TileDataset(slide, centres(adata), tile_um, network.spec.input_px)
+    adata.obsm[keys.features(encoder)] = encode(
+        network, tiles, device=device, batch_size=batch_size, workers=workers, progress=progress
+    )
+    library = str(adata.obs[keys.LIBRARY_ID].iloc[0])
+    adata.uns[keys.SPATIAL][library][keys.METADATA][keys.TILE_UM] = float(tile_um)
