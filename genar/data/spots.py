@@ -56,21 +56,22 @@ class SpotTable:
 
 
 class SpotsDataModule(L.LightningDataModule):
-    """Batches of (features, position, counts) for training and, if there is a validation table, for validation."""
+    """Shuffled batches of (features, position, counts) for training.
 
-    def __init__(self, train: SpotTable, validation: SpotTable | None, batch_size: int) -> None:
+    Parameters
+    ----------
+    table
+        The training spots.
+    batch_size
+        Spots a batch; a last, smaller batch is dropped unless it is the only one.
+    """
+
+    def __init__(self, table: SpotTable, batch_size: int) -> None:
         super().__init__()
-        self.train, self.validation, self.batch_size = train, validation, batch_size
+        arrays = (table.features, table.position, table.counts)
+        self.dataset = TensorDataset(*(torch.from_numpy(a) for a in arrays))
+        self.batch_size = batch_size
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        """Return shuffled batches; a last, smaller one is dropped unless it is the only one."""
-        dataset = self._dataset(self.train)
-        return DataLoader(dataset, self.batch_size, shuffle=True, drop_last=len(dataset) >= self.batch_size)
-
-    def val_dataloader(self) -> list[DataLoader[Batch]]:
-        """Return the validation batches in order, or nothing."""
-        return [] if self.validation is None else [DataLoader(self._dataset(self.validation), self.batch_size)]
-
-    @staticmethod
-    def _dataset(table: SpotTable) -> TensorDataset:
-        return TensorDataset(*(torch.from_numpy(a) for a in (table.features, table.position, table.counts)))
+        """Return the batches."""
+        return DataLoader(self.dataset, self.batch_size, shuffle=True, drop_last=len(self.dataset) >= self.batch_size)

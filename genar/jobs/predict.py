@@ -1,6 +1,5 @@
 """The main job: a slide in, an AnnData of counts out."""
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import torch
@@ -143,10 +142,9 @@ def predict_to_file(
         slide, model, spots=spots, pitch=pitch, mpp=mpp, device=device, batch_size=batch_size, workers=workers,
         seed=seed, estimator=estimator, progress=True,
     )  # fmt: skip
-    with ExitStack() as stack:
-        paths = [stack.enter_context(atomic(path, overwrite=overwrite)) for path in (table, picture)]
-        write_h5ad(adata, paths[0])
-        save_overview(adata, paths[1])
+    with atomic(table, picture, overwrite=overwrite) as (table_beside, picture_beside):
+        write_h5ad(adata, table_beside)
+        save_overview(adata, picture_beside)
     return table, picture
 
 

@@ -105,7 +105,7 @@ def fit(config: TrainConfig, sections: Sequence[AnnData], logs: Path) -> Model:
         log_every_n_steps=5,
         deterministic=True,
     )
-    trainer.fit(GenARModule(network, config.optimizer), SpotsDataModule(table, None, config.trainer.batch_size))
+    trainer.fit(GenARModule(network, config.optimizer), SpotsDataModule(table, config.trainer.batch_size))
     return Model(info, frame, network.cpu().eval())
 
 

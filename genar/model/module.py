@@ -8,10 +8,8 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
-from genar import metrics
 from genar.data.spots import Batch
 from genar.model.decoder import GenAR, Spots
-from genar.model.estimate import log_mean
 
 
 class OptimizerConfig(BaseModel):
@@ -35,17 +33,19 @@ class OptimizerConfig(BaseModel):
 
 
 class GenARModule(L.LightningModule):
-    """Loss, validation and optimiser around a :class:`~genar.model.decoder.GenAR`.
+    """Loss and optimiser around a :class:`~genar.model.decoder.GenAR`.
 
-    Validation decodes free-running, as prediction does, and logs ``val_pcc``: the mean over genes of the correlation
-    of E[log2(count + 1)] with the measured value; an undefined one counts as 0.
+    Parameters
+    ----------
+    network
+        The decoder.
+    optimizer
+        How to train it.
     """
 
     def __init__(self, network: GenAR, optimizer: OptimizerConfig) -> None:
         super().__init__()
         self.network, self.optimizer = network, optimizer
-        self._predicted: list[Tensor] = []
-        self._measured: list[Tensor] = []
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         """Return the loss of one batch."""
@@ -53,20 +53,6 @@ class GenARModule(L.LightningModule):
         loss = self.network.loss(Spots(features, position), counts)
         self.log("loss", loss, prog_bar=True)
         return loss
-
-    def validation_step(self, batch: Batch, _: int) -> None:
-        """Decode one batch."""
-        features, position, counts = batch
-        self._predicted.append(log_mean(self.network.generate(Spots(features, position))).cpu())
-        self._measured.append(counts.cpu())
-
-    def on_validation_epoch_end(self) -> None:
-        """Log the correlation over all validation spots."""
-        predicted, measured = torch.cat(self._predicted).numpy(), torch.cat(self._measured).numpy()
-        self._predicted.clear()
-        self._measured.clear()
-        pcc = metrics.pearson(predicted, metrics.log_counts(measured))
-        self.log("val_pcc", metrics.top_pcc(pcc, pcc.size), prog_bar=True)
 
     def configure_optimizers(self) -> Any:
         """Return AdamW and its schedule."""

@@ -61,7 +61,9 @@ def lattice(kind: str, pitch_um: float | None = None) -> Lattice:
     for known in (VISIUM, ST):
         if kind == known.name:
             if pitch_um is not None:
-                raise ConfigError("--pitch", f"{kind} spots have their own", "use it with --spots grid, or leave it out")
+                raise ConfigError(
+                    "--pitch", f"{kind} spots have their own", "use it with --spots grid, or leave it out"
+                )
             return known
     raise ConfigError("--spots", f"{kind!r} is not a lattice", "give visium, st or grid")
 

@@ -13,6 +13,7 @@ THUMBNAIL_PX = 4000  # at most this long a side
 SMALLEST_UM2 = 20_000.0  # a smaller piece is debris
 LARGEST_HOLE_UM2 = 40_000.0  # a smaller hole is a lumen or a fat cell
 TEXTURE_UM = 40.0  # neighbourhood over which texture is measured
+SPREAD_UM = 24.0  # how far texture reaches beyond the tissue's edge
 FLOOR = 0.012  # texture (sd of optical density) below which nothing is tissue
 
 
@@ -91,6 +92,7 @@ def _texture_mask(image: NDArray[np.uint8], pixel_um: float) -> NDArray[np.bool_
     logs = np.log(texture + 1e-4)
     threshold = max(float(np.exp(filters.threshold_otsu(logs))) if np.ptp(logs) > 0 else FLOOR, FLOOR)
     mask = texture > threshold
+    mask = morphology.erosion(mask, morphology.disk(max(1, round(SPREAD_UM / pixel_um))))
     mask = morphology.closing(mask, morphology.disk(max(1, round(16 / pixel_um))))
     mask = morphology.remove_small_objects(mask, max_size=int(SMALLEST_UM2 / pixel_um**2))
     return np.asarray(morphology.remove_small_holes(mask, max_size=int(LARGEST_HOLE_UM2 / pixel_um**2)))

@@ -1,0 +1,5 @@
+"""``python -m genar``."""
+
+from genar.cli.app import main
+
+main()

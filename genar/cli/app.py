@@ -1,0 +1,137 @@
+"""The command line: dispatch, and the boundary at which errors become one line and an exit code."""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import NoReturn
+
+from genar.errors import GenarError
+
+COMMANDS = {
+    "predict": "predict counts on slides",
+    "demo": "fetch a small real slide and predict it",
+    "train": "train a model on measured sections",
+}
+
+DESCRIPTION = """\
+Predict spatial gene expression from H&E whole-slide images. For each slide, genar
+lays spots on the tissue, encodes the tile around each, decodes the counts of a
+panel of genes coarse to fine (GenAR), and writes one AnnData (.h5ad) that scanpy
+and squidpy open, and a picture of it (.png)."""
+
+EPILOG = """\
+examples:
+  genar demo
+  genar predict slide.svs -o results
+  genar train configs/her2st-mini.yaml --data DIR
+
+'genar COMMAND --help' tells more. For research use only, not for diagnosis."""
+
+INTERRUPTED, USAGE, INTERNAL = 130, 2, 1
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that reports a mistake on one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the mistake and leave with status 2."""
+        print(f"genar: error: {message}; see '{self.prog} --help'", file=sys.stderr)
+        sys.exit(USAGE)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser; no command's work is imported."""
+    debug = argparse.ArgumentParser(add_help=False)
+    debug.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks and logs")
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser("genar", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw, parents=[debug])
+    parser.add_argument("--version", action="version", version=f"genar {version('genar')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    for name, summary in COMMANDS.items():
+        module = import_module(f"genar.cli.{name}")
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=module.DESCRIPTION,
+            epilog=module.EPILOG,
+            formatter_class=raw,
+            parents=[debug],
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit: 0 done, 1 internal error, 2 something the user gave is wrong, 130 interrupted."""
+    words = [_hyphens(word) for word in (sys.argv[1:] if argv is None else argv)]
+    args, rest = build_parser().parse_known_args(words)
+    args.debug = getattr(args, "debug", False)
+    if rest and args.command != "train":
+        Parser(f"genar {args.command}").error(f"unknown argument {rest[0]}")
+    args.rest = rest
+    _quiet(debug=args.debug)
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(_guarded(args))
+
+
+def _guarded(args: argparse.Namespace) -> int:
+    """Run the command and turn what goes wrong into a line and a status."""
+    try:
+        return int(args.run(args) or 0)
+    except GenarError as e:
+        return report(e, debug=args.debug)
+    except KeyboardInterrupt:
+        print("genar: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERNAL
+    except MemoryError:
+        print("genar: error: out of memory; lower --batch-size or use a larger machine", file=sys.stderr)
+        return INTERNAL
+    except Exception as e:  # noqa: BLE001 - the one boundary
+        if args.debug:
+            traceback.print_exc()
+        line = " ".join(str(e).split())
+        hint = "run again with --debug and report the traceback"
+        print(f"genar: internal error: {type(e).__name__}: {line}; {hint}", file=sys.stderr)
+        return INTERNAL
+
+
+def report(error: GenarError, *, debug: bool) -> int:
+    """Print what the user gave that cannot be used, on one line, and return the exit status."""
+    if debug:
+        traceback.print_exception(error)
+    print(f"genar: error: {' '.join(str(error).split())}", file=sys.stderr)
+    return USAGE
+
+
+def _hyphens(word: str) -> str:
+    """Accept ``--batch_size`` for ``--batch-size``; dotted settings of a YAML file keep their underscores."""
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value if word.startswith("--") and "." not in name else word
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _quiet(*, debug: bool) -> None:
+    """Show genar's own messages; other libraries' only when debugging."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("genar: %(message)s"))
+    logger = logging.getLogger("genar")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.DEBUG if debug else logging.INFO)
+    if not debug:
+        warnings.simplefilter("ignore")
+        for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
+            logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,0 +1,116 @@
+"""A YAML file and dotted overrides, checked against a pydantic model."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from genar.errors import ConfigError
+
+C = TypeVar("C", bound=BaseModel)
+
+
+def overrides(words: Sequence[str]) -> dict[str, Any]:
+    """Read ``--model.width 256`` or ``--model.width=256`` into ``{"model.width": 256}``; values are YAML.
+
+    Raises
+    ------
+    ConfigError
+        If a word is no setting, or a setting has no value.
+    """
+    found: dict[str, Any] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            raise ConfigError(f"argument {word!r}", "it is not a setting", "write --section.name VALUE")
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not equals:
+            if not rest:
+                raise ConfigError(word, "it has no value", f"write {word} VALUE")
+            value = rest.pop(0)
+        found[name] = _yaml(value, word)
+    return found
+
+
+def load(path: Path, schema: type[C], changes: Mapping[str, Any]) -> C:
+    """Read a configuration.
+
+    Parameters
+    ----------
+    path
+        The YAML file.
+    schema
+        What it must be.
+    changes
+        Values by dotted name that replace the file's.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read, a setting is unknown (the nearest known one is named) or has a wrong value.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(
+            path, f"it cannot be read ({getattr(e, 'strerror', None) or 'not text'})", "check the path"
+        ) from e
+    values = _yaml(text, str(path))
+    if not isinstance(values, dict):
+        raise ConfigError(path, "it does not hold settings", "write them as 'name: value'; see configs/")
+    for name, value in changes.items():
+        *sections, last = name.split(".")
+        place = values
+        for section in sections:
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--{name}", f"{section} is not a section", "see --print-config")
+        place[last] = value
+    try:
+        return schema.model_validate(values)
+    except ValidationError as e:
+        raise _error(path, schema, e) from e
+
+
+def dump(config: BaseModel) -> str:
+    """Write a configuration as YAML."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _yaml(text: str, where: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as e:
+        raise ConfigError(where, f"it is not YAML ({' '.join(str(e).split())})", "correct it") from e
+
+
+def _error(path: Path, schema: type[BaseModel], error: ValidationError) -> ConfigError:
+    """Name the first setting that is wrong, and what would be right."""
+    first = error.errors()[0]
+    location = [str(part) for part in first["loc"]]
+    name = ".".join(location) or "the settings"
+    if first["type"] == "extra_forbidden":
+        known = _names(schema)
+        near = difflib.get_close_matches(name, known, n=1) or [
+            k for k in known if k.rpartition(".")[2] == location[-1]
+        ]  # right name, wrong section
+        return ConfigError(
+            path, f"there is no setting {name}", f"did you mean {near[0]}?" if near else "see --print-config"
+        )
+    if first["type"] == "missing":
+        return ConfigError(path, f"the setting {name} is missing", "add it")
+    return ConfigError(path, f"{name}: {first['msg']} (it is {first['input']!r})"[:300], "correct it")
+
+
+def _names(schema: type[BaseModel], prefix: str = "") -> list[str]:
+    """List the dotted names of a schema's settings."""
+    names = []
+    for name, field in schema.model_fields.items():
+        names.append(prefix + name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            names += _names(field.annotation, f"{prefix}{name}.")
+    return names

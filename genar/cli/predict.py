@@ -1,0 +1,87 @@
+"""``genar predict``."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+DESCRIPTION = """\
+Predict the counts of a model's genes on each slide. Writes NAME.h5ad (integer
+counts in X, spot centres in obsm["spatial"]) and NAME.png for every slide NAME."""
+
+EPILOG = """\
+examples:
+  genar predict slide.svs
+  genar predict *.svs -o results --spots visium
+  genar predict section.jpg --mpp 0.687 --spots st"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "slides", metavar="SLIDE", nargs="+", type=Path, help="anything OpenSlide reads, TIFF, JPEG, PNG"
+    )
+    add_options(parser)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of prediction."""
+    add = parser.add_argument
+    add("-o", "--output", metavar="DIR", type=Path, default=Path(), help="output folder (default: this one)")
+    add("--model", default="her2st-mini", metavar="MODEL", help="bundled name or model directory (her2st-mini)")
+    add("--spots", choices=("visium", "st", "grid"), help="where to predict: 55 µm spots 100 µm apart, 100 µm spots "
+        "200 µm apart, or a square grid (default: as the model's training data)")  # fmt: skip
+    add("--pitch", type=float, metavar="UM", help="distance of spots in µm, for --spots grid")
+    add("--mpp", type=float, metavar="UM", help="µm per pixel, where the slide's file does not carry it")
+    add("--estimator", choices=("mean", "log_mean", "mode", "sample"), default="log_mean",
+        help="how a count is taken from its distribution (log_mean)")  # fmt: skip
+    add("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")
+    add("--batch-size", type=_natural, default=32, metavar="N", help="tiles at once (32)")
+    add("--workers", type=_count, default=0, metavar="N", help="extra processes that read tiles (0)")
+    add("--seed", type=_count, default=0, metavar="N", help="seed of --estimator sample (0)")
+    add("--overwrite", action="store_true", help="replace files that exist")
+
+
+def _count(text: str) -> int:
+    """Read a whole number from 0."""
+    if not text.isdecimal():
+        msg = f"{text!r} is not a whole number from 0"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
+
+
+def _natural(text: str) -> int:
+    """Read a whole number from 1."""
+    value = _count(text)
+    if value == 0:
+        msg = "0 is too few"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options as :func:`genar.jobs.predict.predict_to_file` names them."""
+    names = ("model", "spots", "pitch", "mpp", "device", "batch_size", "workers", "seed", "estimator", "overwrite")
+    return {name: getattr(args, name) for name in names}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Predict slide after slide; one that fails is reported and the rest go on."""
+    from genar.cli.app import report
+    from genar.errors import ConfigError, GenarError
+    from genar.jobs.predict import predict_to_file
+
+    stems = [slide.stem for slide in args.slides]
+    for slide in args.slides:
+        if stems.count(slide.stem) > 1:
+            why = f"two of the slides would be written to {slide.stem}.h5ad"
+            raise ConfigError(slide, why, "predict them into different folders with -o")
+    status, written = 0, []
+    for slide in args.slides:
+        try:
+            written.append(predict_to_file(slide, args.output, **options(args)))
+        except GenarError as e:
+            status = report(e, debug=args.debug)
+    for table, picture in written:
+        print(f"wrote {table} and {picture}", file=sys.stdout)
+    return status

@@ -1,0 +1,175 @@
+"""Plots, in scanpy's sense."""
+
+import difflib
+from pathlib import Path
+
+import numpy as np
+from anndata import AnnData
+from matplotlib.axes import Axes
+from matplotlib.collections import EllipseCollection
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+
+from genar import keys
+from genar.errors import DataError
+
+__all__ = ["gene", "overview", "save_overview"]
+
+BAR_LENGTHS_UM = (100, 200, 500, 1000, 2000, 5000, 10000)
+MARGIN = 0.04  # around the spots, as a share of their extent
+
+
+def gene(adata: AnnData, gene: str, *, layer: str | None = None, ax: Axes | None = None) -> Axes:
+    """Draw one gene over the slide.
+
+    Parameters
+    ----------
+    adata
+        A result of :func:`genar.predict`, or any spots with an image in ``uns["spatial"]``.
+    gene
+        Its symbol.
+    layer
+        A layer instead of the counts in ``X``.
+    ax
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    The axes.
+
+    Raises
+    ------
+    DataError
+        If the gene is not among ``adata.var_names``.
+    """
+    ax = ax or Figure(figsize=(6, 5), layout="constrained").add_subplot()
+    _spots(ax, adata, _values(adata, gene, layer), layer or "counts")
+    ax.set_title(gene)
+    return ax
+
+
+def overview(adata: AnnData, gene: str | None = None) -> Figure:
+    """Draw the slide with its tissue spots, one gene, and the total counts.
+
+    Parameters
+    ----------
+    adata
+        A result of :func:`genar.predict`.
+    gene
+        The gene to show; by default the one with the best ``var["heldout_pcc"]`` among those that vary here, or the
+        one that varies most where the model was not evaluated.
+
+    Returns
+    -------
+    The figure.
+    """
+    gene = gene or marker(adata)
+    left, right, top, bottom = _extent(adata)
+    aspect = (right - left) / (bottom - top)
+    height = float(np.clip(4.2 / aspect, 2.6, 8.0))
+    figure = Figure(figsize=(3 * min(height * aspect, 6.0) + 3.0, height + 1.3), layout="constrained", dpi=150)
+    tissue, counts, total = figure.subplots(1, 3)
+    fraction = adata.obs.get(keys.TISSUE_FRACTION)
+    if fraction is None:
+        fraction = adata.obs[keys.IN_TISSUE].astype(float)
+    _spots(tissue, adata, fraction.to_numpy(), "share of tissue", limits=(0.0, 1.0), cmap="cividis", alpha=0.45)
+    tissue.set_title(f"{adata.n_obs:,} spots on tissue")
+    _spots(counts, adata, _values(adata, gene, None), "counts")
+    counts.set_title(gene, style="italic")
+    _spots(total, adata, adata.obs[keys.TOTAL_COUNTS].to_numpy(), "counts", cmap="magma")
+    total.set_title(f"total of {adata.n_vars:,} genes")
+    figure.suptitle(_headline(adata), fontsize=10)
+    figure.supxlabel("Predicted counts, for research use only.", fontsize=8, color="0.35")
+    return figure
+
+
+def save_overview(adata: AnnData, path: Path, gene: str | None = None) -> None:
+    """Write the picture of :func:`overview` as a PNG."""
+    overview(adata, gene).savefig(path, dpi=150)
+
+
+def marker(adata: AnnData) -> str:
+    """Return the gene that :func:`overview` shows."""
+    x = adata.X.toarray() if issparse(adata.X) else np.asarray(adata.X)
+    variance = np.log1p(x).var(axis=0)
+    score = (
+        adata.var[keys.HELDOUT_PCC].to_numpy(float) if keys.HELDOUT_PCC in adata.var else np.full(x.shape[1], np.nan)
+    )
+    score = np.where(variance > 0, score, np.nan)
+    return str(adata.var_names[int(np.nanargmax(score) if np.isfinite(score).any() else variance.argmax())])
+
+
+def _values(adata: AnnData, gene: str, layer: str | None) -> NDArray[np.float64]:
+    """Return one gene's values, or say which genes come close."""
+    if gene not in adata.var_names:
+        near = difflib.get_close_matches(gene, adata.var_names, n=3) or list(adata.var_names[:3])
+        raise DataError(f"gene {gene!r}", "it is not in the panel", f"try {', '.join(near)}; adata.var_names lists all")
+    column = adata[:, gene].layers[layer] if layer else adata[:, gene].X
+    return np.asarray(column.toarray() if issparse(column) else column, dtype=np.float64).ravel()
+
+
+def _section(adata: AnnData) -> tuple[str, dict[str, dict[str, object]]]:
+    """Return the name and the ``uns["spatial"]`` entry of the section."""
+    library = str(adata.obs[keys.LIBRARY_ID].iloc[0])
+    return library, adata.uns[keys.SPATIAL][library]
+
+
+def _extent(adata: AnnData) -> tuple[float, float, float, float]:
+    """Return left, right, top and bottom of the spots with a margin, in level-0 pixels."""
+    _, section = _section(adata)
+    radius = float(section[keys.SCALEFACTORS][keys.SPOT_DIAMETER])  # type: ignore[arg-type]
+    xy = np.asarray(adata.obsm[keys.SPATIAL])
+    low, high = xy.min(axis=0) - radius, xy.max(axis=0) + radius
+    pad = MARGIN * float((high - low).max())
+    return low[0] - pad, high[0] + pad, low[1] - pad, high[1] + pad
+
+
+def _spots(
+    ax: Axes,
+    adata: AnnData,
+    values: ArrayLike,
+    label: str,
+    *,
+    limits: tuple[float, float] | None = None,
+    cmap: str = "viridis",
+    alpha: float = 0.85,
+) -> None:
+    """Draw the image, the spots at their true size, a colour bar and a scale bar."""
+    _, section = _section(adata)
+    image = np.asarray(section[keys.IMAGES][keys.HIRES])
+    scale = float(section[keys.SCALEFACTORS][keys.HIRES_SCALE])  # type: ignore[arg-type]
+    diameter = float(section[keys.SCALEFACTORS][keys.SPOT_DIAMETER])  # type: ignore[arg-type]
+    left, right, top, bottom = _extent(adata)
+    ax.imshow(image, extent=(0, image.shape[1] / scale, image.shape[0] / scale, 0))
+    circles = EllipseCollection(
+        [diameter], [diameter], [0], units="xy", offsets=np.asarray(adata.obsm[keys.SPATIAL]),
+        offset_transform=ax.transData, cmap=cmap, alpha=alpha, linewidths=0, rasterized=True,
+    )  # fmt: skip
+    circles.set_array(np.asarray(values, dtype=np.float64))
+    if limits:
+        circles.set_clim(*limits)
+    ax.add_collection(circles)
+    ax.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[], aspect="equal")
+    colours = ax.figure.colorbar(circles, ax=ax, shrink=0.75, label=label)
+    colours.outline.set_visible(False)  # type: ignore[operator]
+    _scale_bar(ax, float(section[keys.METADATA][keys.MPP]), left, right, bottom, top)  # type: ignore[arg-type]
+
+
+def _scale_bar(ax: Axes, mpp: float, left: float, right: float, bottom: float, top: float) -> None:
+    """Draw a bar of a round length, about a fifth of the width."""
+    length = min(BAR_LENGTHS_UM, key=lambda um: abs(um / mpp - 0.22 * (right - left)))
+    x, y = left + 0.03 * (right - left), bottom - 0.03 * (bottom - top)
+    ax.plot([x, x + length / mpp], [y, y], color="black", linewidth=2.5, solid_capstyle="butt")
+    text = f"{length // 1000} mm" if length >= 1000 else f"{length} µm"
+    ax.annotate(text, (x, y), (0, 3), textcoords="offset points", fontsize=8, va="bottom")
+
+
+def _headline(adata: AnnData) -> str:
+    """Say which slide and which model."""
+    library, section = _section(adata)
+    metadata, provenance = section[keys.METADATA], adata.uns.get(keys.GENAR, {})
+    name = str(metadata.get(keys.SLIDE_NAME, library))
+    name = name if len(name) <= 60 else f"{name[:57]}..."
+    model = f"  ·  model {provenance['model']}" if "model" in provenance else ""
+    return f"{name}  ·  {float(metadata[keys.MPP]):.3f} µm/px{model}"  # type: ignore[arg-type]
