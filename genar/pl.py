@@ -104,7 +104,7 @@ def _values(adata: AnnData, gene: str, layer: str | None) -> NDArray[np.float64]
     """Return one gene's values, or say which genes come close."""
     if gene not in adata.var_names:
         near = difflib.get_close_matches(gene, adata.var_names, n=3) or list(adata.var_names[:3])
-        raise DataError(f"gene {gene!r}", "it is not in the panel", f"try {', '.join(near)}; adata.var_names lists all")
+        raise DataError(gene, "this gene is not in the panel", f"try {', '.join(near)}; adata.var_names lists all")
     column = adata[:, gene].layers[layer] if layer else adata[:, gene].X
     return np.asarray(column.toarray() if issparse(column) else column, dtype=np.float64).ravel()
 
@@ -152,7 +152,7 @@ def _spots(
     ax.add_collection(circles)
     ax.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[], aspect="equal")
     colours = ax.figure.colorbar(circles, ax=ax, shrink=0.75, label=label)
-    colours.outline.set_visible(False)  # type: ignore[operator]
+    colours.outline.set_visible(False)
     _scale_bar(ax, float(section[keys.METADATA][keys.MPP]), left, right, bottom, top)  # type: ignore[arg-type]
 
 

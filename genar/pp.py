@@ -69,7 +69,8 @@ def spots(
     fraction = tissue_mask(slide).fraction(xy, tile_um / slide.mpp)
     kept = fraction >= min_tissue
     if not kept.any():
-        why = f"no spot lies on tissue (a {width * slide.mpp:.0f} x {height * slide.mpp:.0f} µm slide at {slide.mpp:g} µm/px)"
+        size = f"{width * slide.mpp:.0f} x {height * slide.mpp:.0f} µm at {slide.mpp:g} µm/px"
+        why = f"no spot lies on tissue (the slide is {size})"
         raise SlideError(slide.path, why, "check that it is an H&E slide and that its resolution (--mpp) is right")
     adata = AnnData(
         csr_matrix((int(kept.sum()), 0), dtype=np.int32),

@@ -72,14 +72,14 @@ def predict(
         mean, sd = moments(probabilities)
         taken = counts(probabilities, estimator, draws[rows].to(device))
         parts.append(tuple(t.cpu().numpy() for t in (taken, mean, sd)))
-    taken, mean, sd = (np.concatenate(p) for p in zip(*parts, strict=True))
+    counts_, expected, std = (np.concatenate(p) for p in zip(*parts, strict=True))
     provenance = _provenance(adata, model) | {"decoding": {"estimator": estimator, "seed": seed}}
     return result(
         adata,
         panel=model.panel,
-        counts=taken,
-        expected=mean,
-        std=sd,
+        counts=counts_,
+        expected=expected,
+        std=std,
         provenance=provenance,
         keep_features=keep_features,
     )

@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser; no command's work is imported."""
-    debug = argparse.ArgumentParser(add_help=False)
+    debug = Parser(add_help=False)
     debug.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks and logs")
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser("genar", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw, parents=[debug])

@@ -26,7 +26,7 @@ def overrides(words: Sequence[str]) -> dict[str, Any]:
     while rest:
         word = rest.pop(0)
         if not word.startswith("--"):
-            raise ConfigError(f"argument {word!r}", "it is not a setting", "write --section.name VALUE")
+            raise ConfigError(word, "it is not a setting", "write --section.name VALUE")
         name, equals, value = word.removeprefix("--").partition("=")
         if not equals:
             if not rest:
@@ -68,7 +68,7 @@ def load(path: Path, schema: type[C], changes: Mapping[str, Any]) -> C:
         for section in sections:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
-                raise ConfigError(f"--{name}", f"{section} is not a section", "see --print-config")
+                raise ConfigError(name, f"{section} is not a section", "see --print-config")
         place[last] = value
     try:
         return schema.model_validate(values)

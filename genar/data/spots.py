@@ -20,7 +20,7 @@ def scaled_position(spots: AnnData) -> NDArray[np.float32]:
     """Scale x and y of a slide's spots to [0, 1], each axis by its own range, as in the paper: float32 [N, 2]."""
     xy = np.asarray(spots.obsm[keys.SPATIAL], dtype=np.float64)
     low, high = xy.min(axis=0), xy.max(axis=0)
-    return ((xy - low) / np.where(high > low, high - low, 1.0)).astype(np.float32)
+    return np.asarray((xy - low) / np.where(high > low, high - low, 1.0), dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,6 @@ class SpotsDataModule(L.LightningDataModule):
         self.dataset = TensorDataset(*(torch.from_numpy(a) for a in arrays))
         self.batch_size = batch_size
 
-    def train_dataloader(self) -> DataLoader[Batch]:
+    def train_dataloader(self) -> DataLoader[tuple[torch.Tensor, ...]]:
         """Return the batches."""
         return DataLoader(self.dataset, self.batch_size, shuffle=True, drop_last=len(self.dataset) >= self.batch_size)

@@ -79,7 +79,7 @@ class Encoder(nn.Module):
         self.spec = spec
         network = timm.create_model(spec.timm_name, pretrained=False)
         network.load_state_dict(spec.weights(network), strict=True)
-        network.reset_classifier(0)
+        network.reset_classifier(0)  # type: ignore[operator]
         self.network = network.eval().requires_grad_(False).to(memory_format=torch.channels_last)
         self.mean: Tensor
         self.std: Tensor
@@ -101,7 +101,7 @@ def create(name: str) -> Encoder:
         If there is no such encoder, or its weights are not what they should be.
     """
     if name not in ENCODERS:
-        raise ModelError(f"encoder {name!r}", "genar does not know it", f"use one of: {', '.join(ENCODERS)}")
+        raise ModelError(name, "genar knows no such encoder", f"use one of: {', '.join(ENCODERS)}")
     return Encoder(ENCODERS[name])
 
 

@@ -47,7 +47,7 @@ class Hierarchy:
     def pooling(self, k: int) -> NDArray[np.float32]:
         """Return the matrix that takes gene values to group means at scale ``k``: float32 [s_k, G]."""
         one_hot = (np.arange(self.scales[k])[:, None] == self.groups[k][None, :]).astype(np.float32)
-        return one_hot / one_hot.sum(axis=1, keepdims=True)
+        return np.asarray(one_hot / one_hot.sum(axis=1, keepdims=True), dtype=np.float32)
 
     def columns(self) -> pd.DataFrame:
         """Return the groups as columns ``group_<s>``, one row a gene."""
@@ -131,5 +131,5 @@ def _split(profiles: NDArray[np.float64], labels: NDArray[np.int64], size: int, 
 
 
 def _run_ids(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the runs of equal labels along the panel from 0."""
+    """Give the runs of equal labels along the panel the numbers 0, 1, ..."""
     return np.concatenate([[0], np.cumsum(np.diff(labels) != 0)])

@@ -33,7 +33,7 @@ def top_mean(sections: list[AnnData], n_genes: int) -> pd.Index:
         raise DataError(
             "the training sections",
             f"they share only {len(shared)} genes",
-            f"ask for at most that many (panel.n_genes)",
+            "ask for at most that many (panel.n_genes)",
         )
     totals = sum(np.asarray(s[:, shared].X.sum(axis=0)).ravel() for s in sections)
     return pd.Series(totals, index=shared).sort_index().sort_values(ascending=False, kind="stable").index[:n_genes]

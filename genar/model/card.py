@@ -64,10 +64,10 @@ Trained on sections {sections}.
 {accuracy}
 """
 
-ACCURACY = """Each section was predicted by a model trained on the others. Metrics are on log2(count + 1), over the integer
-counts that genar writes; PCC-k is the mean correlation of the k genes that correlate best on that test section.
-PCA+ridge (256 components, penalty chosen on left-out training sections) and the gene mean use the same spots, features
-and genes.
+ACCURACY = """Each section was predicted by a model trained on the others. Metrics are on log2(count + 1), over the
+integer counts that genar writes; PCC-k is the mean correlation of the k genes that correlate best on that test
+section. PCA+ridge (256 components, penalty chosen on left-out training sections) and the gene mean use the same spots,
+features and genes.
 
 {table}"""
 

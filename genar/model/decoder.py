@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from genar.genes.hierarchy import Hierarchy
 from genar.model import losses
 from genar.model.condition import Condition
 from genar.model.config import ModelConfig
-from genar.model.layers import Block, KeyValue, norm
+from genar.model.layers import Block, KeyValue, norm, zero_linear
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class GenAR(nn.Module):
         self.blocks = nn.ModuleList(
             Block(d, config.heads, config.mlp_ratio, config.condition_width, float(rate)) for rate in rates
         )
-        self.head_modulation = nn.Sequential(nn.SiLU(), nn.Linear(config.condition_width, 2 * d))
-        self.film = nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, 2 * d))
+        self.head_modulation = nn.Sequential(nn.SiLU(), zero_linear(config.condition_width, 2 * d))
+        self.film = nn.Sequential(nn.Linear(d, d), nn.ReLU(), zero_linear(d, 2 * d))
         self.head = nn.Linear(d, max_count + 1)
         self._register_hierarchy(hierarchy)
         self._init()
@@ -84,12 +84,9 @@ class GenAR(nn.Module):
         self.register_buffer("mask", of_scale[:, None] >= of_scale[None, :], persistent=False)  # [S, S]
 
     def _init(self) -> None:
-        """Start from small embeddings and from no modulation, so that a new model predicts alike everywhere."""
+        """Start from small embeddings."""
         for embedding in (self.token, self.gene, self.scale):
             nn.init.normal_(embedding.weight, std=0.02)
-        for layer in (self.head_modulation[1], self.film[2]):
-            nn.init.zeros_(layer.weight)
-            nn.init.zeros_(layer.bias)
 
     def group_means(self, counts: Tensor) -> list[Tensor]:
         """Return each scale's targets, the mean counts [B, s_k] of its groups, from gene ``counts`` [B, G]."""
@@ -127,7 +124,7 @@ class GenAR(nn.Module):
         for block in self.blocks:
             x, _ = block(x, condition, self.mask)
         logits = self._logits(x, condition, torch.cat([identity for _, identity in parts]))
-        return list(logits.split(self.scales, dim=1))
+        return list(torch.split(logits, list(self.scales), dim=1))
 
     def loss(self, spots: Spots, counts: Tensor) -> Tensor:
         """Return the training loss for measured ``counts`` [B, G]: the mean over scales of the summed divergences."""

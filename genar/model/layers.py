@@ -3,7 +3,7 @@
 import math
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 KeyValue = tuple[Tensor, Tensor]
@@ -68,10 +68,8 @@ class Block(nn.Module):
         hidden = int(width * mlp_ratio)
         self.attention = Attention(width, heads)
         self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
-        self.modulation = nn.Sequential(nn.SiLU(), nn.Linear(condition_width, 6 * width))
+        self.modulation = nn.Sequential(nn.SiLU(), zero_linear(condition_width, 6 * width))
         self.drop_path = DropPath(drop_path)
-        nn.init.zeros_(self.modulation[1].weight)
-        nn.init.zeros_(self.modulation[1].bias)
 
     def forward(
         self, x: Tensor, condition: Tensor, mask: Tensor | None = None, past: KeyValue | None = None
@@ -82,6 +80,14 @@ class Block(nn.Module):
         x = x + self.drop_path(gate_a * y)
         x = x + self.drop_path(gate_m * self.mlp(norm(x) * (1 + scale_m) + shift_m))
         return x, cache
+
+
+def zero_linear(in_features: int, out_features: int) -> nn.Linear:
+    """Return a linear layer that starts at zero."""
+    layer = nn.Linear(in_features, out_features)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 def norm(x: Tensor) -> Tensor:

@@ -62,4 +62,5 @@ def gaussian(logits: Tensor, count: Tensor, slope: float, floor: float) -> Tenso
 def _divergence(logits: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
     """KL(label || softmax(logits)) for a label that puts ``weights`` on ``tokens`` (both [..., W])."""
     log_p = logits.gather(-1, tokens) - logits.logsumexp(dim=-1, keepdim=True)
-    return torch.special.xlogy(weights, weights).sum(-1) - (weights * log_p).sum(-1)
+    entropy: Tensor = torch.special.xlogy(weights, weights).sum(-1)
+    return entropy - (weights * log_p).sum(-1)

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import openslide
@@ -108,7 +108,8 @@ class _Tiff:
     """Other TIFF images, read by the chunks (strips or tiles) that a window touches."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.objective = path, None
+        self.path = path
+        self.objective: str | None = None
         self.file = tifffile.TiffFile(path)
         series = self.file.series[0]
         if series.axes not in ("YX", "YXS") or series.dtype not in (np.uint8, np.uint16):
@@ -124,7 +125,7 @@ class _Tiff:
         self.mpp = self._resolution()
         self._decodable()
 
-    def _array(self, level: tifffile.TiffPageSeries) -> "zarr.Array | np.memmap":
+    def _array(self, level: tifffile.TiffPageSeries) -> Any:
         """Open a level for reading by window: memory-mapped where it lies plain in the file."""
         if level.keyframe.is_memmappable and len(level.pages) == 1:
             return tifffile.memmap(self.path, page=level.keyframe.index, mode="r")
@@ -168,9 +169,9 @@ class _Tiff:
         self.file.close()
 
 
-def _first_pixels(ome: dict[str, object]) -> dict[str, object]:
+def _first_pixels(ome: dict[str, Any]) -> dict[str, Any]:
     """Find the ``Pixels`` element of the first image in OME-XML."""
-    image = dict(ome).get("OME", {}).get("Image", {})  # type: ignore[attr-defined]
+    image = ome.get("OME", {}).get("Image", {})
     image = image[0] if isinstance(image, list) else image
     return dict(image.get("Pixels", {}))
 
@@ -179,12 +180,13 @@ class _Image:
     """JPEG, PNG and what else Pillow reads; these cannot be read by window, so the image is decoded once."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.objective = path, None
+        self.path = path
+        self.objective: str | None = None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is checked below
             self.pixels = self._decode(path)
         height, width = self.pixels.shape[:2]
-        self.levels = ((width, height),)
+        self.levels: tuple[tuple[int, int], ...] = ((int(width), int(height)),)
 
     def _decode(self, path: Path) -> NDArray[np.uint8]:
         """Decode the image to RGB, uint8 [h, w, 3], if it is small enough."""

@@ -49,7 +49,7 @@ class TissueMask:
         height, width = self.mask.shape
         integral = np.zeros((height + 1, width + 1))
         integral[1:, 1:] = self.mask.cumsum(axis=0).cumsum(axis=1)
-        scale = np.asarray(self.downsample)
+        scale = np.asarray(self.downsample, dtype=np.float64)
         low, high = (centres - size_px / 2) / scale, (centres + size_px / 2) / scale
 
         def area(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -58,7 +58,7 @@ class TissueMask:
 
         inside = area(high[:, 0], high[:, 1]) - area(low[:, 0], high[:, 1])
         inside -= area(high[:, 0], low[:, 1]) - area(low[:, 0], low[:, 1])
-        return (inside / np.prod(high - low, axis=1)).clip(0, 1).astype(np.float32)
+        return np.asarray((inside / np.prod(high - low, axis=1)).clip(0, 1), dtype=np.float32)
 
 
 def tissue_mask(slide: Slide, resolution_um: float = 8.0) -> TissueMask:

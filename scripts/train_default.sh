@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Train the bundled model on the her2st data (Zenodo record 4751624) and put it into the package.
+# Usage: scripts/train_default.sh [DATA_DIR]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/env.sh
+source scripts/env.sh
+python -m pip install --quiet --editable .
+genar train configs/her2st-mini.yaml ${1:+--data "$1"} --output runs/her2st-mini
+rm -rf genar/models/her2st-mini
+cp -r runs/her2st-mini/model genar/models/her2st-mini
