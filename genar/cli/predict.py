@@ -76,12 +76,12 @@ def run(args: argparse.Namespace) -> int:
         if stems.count(slide.stem) > 1:
             why = f"two of the slides would be written to {slide.stem}.h5ad"
             raise ConfigError(slide, why, "predict them into different folders with -o")
-    status, written = 0, []
+    status = 0
     for slide in args.slides:
         try:
-            written.append(predict_to_file(slide, args.output, **options(args)))
+            table, picture = predict_to_file(slide, args.output, **options(args))
         except GenarError as e:
             status = report(e, debug=args.debug)
-    for table, picture in written:
-        print(f"wrote {table} and {picture}", file=sys.stdout)
+        else:
+            print(f"wrote {table} and {picture}", file=sys.stdout, flush=True)
     return status

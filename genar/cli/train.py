@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 DESCRIPTION = """\
-Train a model on measured sections, as a YAML file says. Any of its settings can be
-given after it by its dotted name. Prints the accuracy on held-out sections beside
-that of PCA + ridge regression and of the gene mean."""
+Train a model on measured sections, as a YAML file says. Any of its settings can
+be given after it by its dotted name. Prints the accuracy on held-out sections
+beside that of PCA + ridge regression and of the gene mean."""
 
 EPILOG = """\
 examples:

@@ -7,6 +7,7 @@ import numpy as np
 import timm
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 from rich.progress import track
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -130,7 +131,7 @@ def encode(
     workers
         Processes that read tiles beside this one.
     progress
-        Show a progress bar.
+        Show a progress bar on stderr, where that is a terminal.
 
     Returns
     -------
@@ -139,5 +140,7 @@ def encode(
     encoder = encoder.to(device)
     pinned = torch.device(device).type == "cuda"
     loader = DataLoader(tiles, batch_size, num_workers=workers, pin_memory=pinned)
-    batches = track(loader, description="Encoding tiles", disable=not progress, transient=True)
+    console = Console(stderr=True)
+    shown = progress and console.is_terminal
+    batches = track(loader, description="Encoding tiles", disable=not shown, transient=True, console=console)
     return np.concatenate([encoder(batch.to(device, non_blocking=True)).float().cpu().numpy() for batch in batches])

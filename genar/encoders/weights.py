@@ -26,7 +26,7 @@ def efficientnet_lite0(network: nn.Module) -> dict[str, Tensor]:
     Raises
     ------
     ModelError
-        If the package is missing or its file is not the one that is known.
+        If the package is missing, its file is not the one that is known, or timm's network has changed.
     """
     try:
         path = next(p for p in files(PACKAGE) or [] if p.suffix == ".pth").locate()
@@ -36,5 +36,7 @@ def efficientnet_lite0(network: nn.Module) -> dict[str, Tensor]:
     if digest != SHA256:
         raise ModelError(path, "the encoder's weights are not the released ones", REMEDY)
     weights = torch.load(path, map_location="cpu", weights_only=True)
-    names = network.state_dict()
-    return dict(zip(names, weights.values(), strict=True))
+    expected = network.state_dict()
+    if [w.shape for w in weights.values()] != [w.shape for w in expected.values()]:
+        raise ModelError(path, "its tensors do not match timm's network", "install another version of timm")
+    return dict(zip(expected, weights.values(), strict=True))

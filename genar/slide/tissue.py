@@ -11,10 +11,14 @@ from genar.slide.open import Slide
 
 THUMBNAIL_PX = 4000  # at most this long a side
 SMALLEST_UM2 = 20_000.0  # a smaller piece is debris
-LARGEST_HOLE_UM2 = 40_000.0  # a smaller hole is a lumen or a fat cell
+LARGEST_HOLE_UM2 = 10_000.0  # a smaller hole is a lumen or a fat cell
 TEXTURE_UM = 40.0  # neighbourhood over which texture is measured
-SPREAD_UM = 24.0  # how far texture reaches beyond the tissue's edge
-FLOOR = 0.012  # texture (sd of optical density) below which nothing is tissue
+TEXTURE_FLOOR = 0.012  # sd of optical density below which nothing is tissue ...
+TEXTURE_CEILING = 0.03  # ... and above which everything is, for slides that show little or no glass
+GLASS_UM = 250.0  # distance over which the glass, its tint and hazes are taken to be even
+STAIN_FLOOR = 0.03  # optical density above the glass below which nothing is stained
+SOLID = 0.15  # optical density above the glass that no haze reaches: tissue though it be smooth, as out of focus
+CLOSE_UM = 32.0  # gaps between cells and fibres narrower than this are tissue
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,12 @@ class TissueMask:
 
 
 def tissue_mask(slide: Slide, resolution_um: float = 8.0) -> TissueMask:
-    """Find tissue by its texture.
+    """Find tissue by its texture, and its outline by its stain.
 
     Stained tissue varies from cell to cell; glass, its tint and smooth hazes of stain beside the tissue do not. The
     local standard deviation of optical density is thresholded (Otsu, on its logarithm, with a floor below which blank
-    glass stays blank), small pieces are dropped and small holes filled.
+    glass stays blank). That finds the tissue but reaches beyond its edge, so inside it only what is denser than the
+    glass nearby is kept. Smooth areas count where they are dense and of the colour of H&E, which pen is not. Narrow gaps are closed, small pieces dropped and small holes filled.
 
     Parameters
     ----------
@@ -80,19 +85,57 @@ def tissue_mask(slide: Slide, resolution_um: float = 8.0) -> TissueMask:
     image = slide.thumbnail(max_px)
     downsample = (width / image.shape[1], height / image.shape[0])
     pixel_um = float(np.mean(downsample)) * slide.mpp
-    return TissueMask(_texture_mask(image, pixel_um), downsample)
+    colour = -np.log10((image.astype(np.float32) + 1) / 256)  # optical density a channel
+    density = colour.mean(axis=2)
+    region = _textured(density, pixel_um)
+    region |= _solid(colour, region, pixel_um)
+    stained = _stained(density, region, (image == 255).all(axis=2), pixel_um)
+    return TissueMask(_tidy(region & stained, pixel_um), downsample)
 
 
-def _texture_mask(image: NDArray[np.uint8], pixel_um: float) -> NDArray[np.bool_]:
-    """Return the tissue in a thumbnail, bool [h, w]."""
-    density = -np.log10((image.astype(np.float32) + 1) / 256).mean(axis=2)
+def _textured(density: NDArray[np.float32], pixel_um: float) -> NDArray[np.bool_]:
+    """Return where optical density [h, w] varies locally, bool [h, w]; some 50 µm beyond the tissue's edge."""
     sigma = TEXTURE_UM / pixel_um / 2
     fine = density - ndimage.gaussian_filter(density, sigma)
     texture = np.sqrt(ndimage.gaussian_filter(fine**2, sigma))
     logs = np.log(texture + 1e-4)
-    threshold = max(float(np.exp(filters.threshold_otsu(logs))) if np.ptp(logs) > 0 else FLOOR, FLOOR)
-    mask = texture > threshold
-    mask = morphology.erosion(mask, morphology.disk(max(1, round(SPREAD_UM / pixel_um))))
-    mask = morphology.closing(mask, morphology.disk(max(1, round(16 / pixel_um))))
-    mask = morphology.remove_small_objects(mask, max_size=int(SMALLEST_UM2 / pixel_um**2))
-    return np.asarray(morphology.remove_small_holes(mask, max_size=int(LARGEST_HOLE_UM2 / pixel_um**2)))
+    otsu = float(np.exp(filters.threshold_otsu(logs))) if np.ptp(logs) > 0 else 0.0
+    return np.asarray(texture > min(max(otsu, TEXTURE_FLOOR), TEXTURE_CEILING))
+
+
+def _solid(colour: NDArray[np.float32], textured: NDArray[np.bool_], pixel_um: float) -> NDArray[np.bool_]:
+    """Return where the optical density [h, w, 3] is high, and highest in green as haematoxylin and eosin are."""
+    glass = np.median(colour[~textured], axis=0) if not textured.all() else np.zeros(3, dtype=np.float32)
+    sigma = TEXTURE_UM / pixel_um / 2
+    red, green, blue = np.moveaxis(ndimage.gaussian_filter(colour, (sigma, sigma, 0)) - glass, 2, 0)
+    return np.asarray(((red + green + blue) / 3 > SOLID) & (green > 1.1 * red) & (green > 1.1 * blue))
+
+
+def _stained(
+    density: NDArray[np.float32], region: NDArray[np.bool_], white: NDArray[np.bool_], pixel_um: float
+) -> NDArray[np.bool_]:
+    """Return where the optical density [h, w] exceeds that of the glass nearby, bool [h, w].
+
+    ``white`` marks pixels that no scanner has seen; they say nothing of the glass, unless there is nothing else.
+    """
+    glass = ~region & ~white
+    if not glass.any():
+        return density > STAIN_FLOOR
+    sigma = GLASS_UM / pixel_um
+    weight = ndimage.gaussian_filter(glass.astype(np.float32), sigma)
+    level = ndimage.gaussian_filter(np.where(glass, density, 0), sigma) / np.maximum(weight, 1e-6)
+    typical = np.float32(np.median(density[glass]))
+    level = np.where(weight > 1e-3, level, typical)
+    excess = ndimage.gaussian_filter(density, 4 / pixel_um) - level
+    inside = excess[region]
+    otsu = float(filters.threshold_otsu(inside)) if inside.size and np.ptp(inside) > 0 else 0.0
+    return np.asarray(excess > max(otsu / 3, STAIN_FLOOR))
+
+
+def _tidy(mask: NDArray[np.bool_], pixel_um: float) -> NDArray[np.bool_]:
+    """Close gaps, drop debris and fill small holes."""
+    radius = max(1, round(CLOSE_UM / pixel_um / 2))
+    padded = np.pad(mask, radius)  # closing would otherwise bridge to the border of the image
+    closed = morphology.closing(padded, morphology.disk(radius))[radius:-radius, radius:-radius]
+    closed = morphology.remove_small_objects(closed, max_size=int(SMALLEST_UM2 / pixel_um**2))
+    return np.asarray(morphology.remove_small_holes(closed, max_size=int(LARGEST_HOLE_UM2 / pixel_um**2)))

@@ -60,6 +60,8 @@ def atomic(*targets: Path, overwrite: bool) -> Iterator[tuple[Path, ...]]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield temporary
+        for target in targets:  # again, since the work may have taken long
+            check_writable(target, overwrite=overwrite)
         for source, target in zip(temporary, targets, strict=True):
             source.replace(target)
         made = []
