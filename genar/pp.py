@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from genar import keys
 from genar.encoders.registry import create, encode
-from genar.errors import SlideError
+from genar.errors import ConfigError, SlideError
 from genar.slide.lattice import Lattice, lay
 from genar.slide.lattice import lattice as lattice_of
 from genar.slide.open import Slide, open_slide
@@ -20,6 +20,7 @@ from genar.slide.tissue import tissue_mask
 
 __all__ = ["embed", "spots"]
 
+LARGEST_TILE_UM = 10_000.0
 TILE_UM = 154.0  # 224 px at 0.687 µm/px, the resolution that her2st was scanned at
 
 
@@ -58,7 +59,17 @@ def spots(
     ------
     SlideError
         If no spot lies on tissue.
+    ConfigError
+        If the lattice, ``tile_um`` or ``min_tissue`` is not valid.
+
+    Examples
+    --------
+    >>> adata = genar.pp.spots("slide.svs", "visium")
     """
+    if not 0 < tile_um <= LARGEST_TILE_UM:
+        raise ConfigError("tile_um", f"{tile_um:g} µm is out of range", f"give up to {LARGEST_TILE_UM:g} µm")
+    if not 0 <= min_tissue <= 1:
+        raise ConfigError("min_tissue", f"{min_tissue:g} is not a share", "give a number from 0 to 1")
     if not isinstance(slide, Slide):
         with open_slide(slide, mpp) as opened:
             return spots(opened, lattice, pitch_um=pitch_um, tile_um=tile_um, min_tissue=min_tissue)
@@ -66,11 +77,13 @@ def spots(
     width, height = slide.dimensions
     centres_um, row, col = lay(geometry, width * slide.mpp, height * slide.mpp)
     xy = centres_um / slide.mpp
-    fraction = tissue_mask(slide).fraction(xy, tile_um / slide.mpp)
+    mask = tissue_mask(slide)
+    fraction = mask.fraction(xy, tile_um / slide.mpp)
     kept = fraction >= min_tissue
     if not kept.any():
         size = f"{width * slide.mpp:.0f} x {height * slide.mpp:.0f} µm at {slide.mpp:g} µm/px"
-        why = f"no spot lies on tissue (the slide is {size})"
+        found = "no spot lies on enough of its tissue" if mask.mask.any() else "no tissue found"
+        why = f"{found} (the slide is {size})"
         raise SlideError(slide.path, why, "check that it is an H&E slide and that its resolution (--mpp) is right")
     adata = AnnData(
         csr_matrix((int(kept.sum()), 0), dtype=np.int32),
@@ -86,6 +99,8 @@ def spots(
     )
     adata.obsm[keys.SPATIAL] = xy[kept]
     place(adata, slide, geometry)
+    library = str(adata.obs[keys.LIBRARY_ID].iloc[0])
+    adata.uns[keys.SPATIAL][library][keys.METADATA][keys.TILE_UM] = float(tile_um)
     return adata
 
 

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 import numpy as np
 import torch
 from anndata import AnnData
-from rich.progress import track
 
 from genar import __version__, keys
 from genar.data.spots import scaled_position
@@ -13,6 +12,7 @@ from genar.errors import DataError
 from genar.model.decoder import Spots
 from genar.model.estimate import Estimator, counts, moments
 from genar.model.store import Model, load
+from genar.progress import bar
 from genar.write.anndata import result
 
 __all__ = ["predict"]
@@ -66,7 +66,7 @@ def predict(
     draws = torch.from_numpy(np.random.default_rng(seed).random((adata.n_obs, len(model.panel)), dtype=np.float32))
     parts: list[tuple[np.ndarray, ...]] = []
     starts = range(0, adata.n_obs, batch_size)
-    for start in track(starts, description="Decoding counts", disable=not progress, transient=True):
+    for start in bar(starts, "Decoding counts", shown=progress):
         rows = slice(start, start + batch_size)
         probabilities = network.generate(Spots(features[rows].to(device), position[rows].to(device)))
         mean, sd = moments(probabilities)

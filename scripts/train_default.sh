@@ -9,3 +9,4 @@ python -m pip install --quiet --editable .
 genar train configs/her2st-mini.yaml ${1:+--data "$1"} --output runs/her2st-mini
 rm -rf genar/models/her2st-mini
 cp -r runs/her2st-mini/model genar/models/her2st-mini
+python scripts/readme_results.py

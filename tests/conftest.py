@@ -1,7 +1,12 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import tifffile
+from scipy import ndimage
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +19,38 @@ def shared() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return folder
+
+
+@pytest.fixture
+def tissue_image() -> Callable[..., np.ndarray]:
+    """Make a picture of tissue: a textured purple disc on grey glass, RGB uint8 [side, side, 3]."""
+
+    def make(side: int = 800, radius: int = 250, seed: int = 0) -> np.ndarray:
+        random = np.random.default_rng(seed)
+        image = 238 + random.normal(0, 1.5, (side, side, 3))
+        y, x = np.mgrid[:side, :side] - side / 2
+        texture = ndimage.gaussian_filter(random.normal(0, 1, (side, side)), 6)
+        stained = np.array([170, 100, 160]) + 30 * (texture / texture.std())[..., None]
+        disc = x**2 + y**2 < radius**2
+        image[disc] = stained[disc]
+        return image.clip(0, 255).astype(np.uint8)
+
+    return make
+
+
+@pytest.fixture
+def make_slide(tmp_path: Path) -> Callable[..., Path]:
+    """Write a tiled TIFF that OpenSlide reads; ``levels`` halve its size, and further options go to tifffile."""
+
+    def make(image: np.ndarray, *, mpp: float | None = 0.5, levels: int = 1, name: str = "s.tif", **kw: Any) -> Path:
+        options: dict[str, Any] = {"tile": (256, 256), "photometric": "rgb", "metadata": None, **kw}
+        path = tmp_path / name
+        with tifffile.TiffWriter(path) as writer:
+            for level in range(levels):
+                if mpp is not None:
+                    per_cm = 1e4 / mpp / 2**level
+                    options |= {"resolution": (per_cm, per_cm), "resolutionunit": "CENTIMETER"}
+                writer.write(image[:: 2**level, :: 2**level], subfiletype=int(level > 0), **options)
+        return path
+
+    return make

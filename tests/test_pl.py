@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from anndata import AnnData
+from anndata import AnnData, concat
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -108,6 +108,50 @@ def test_unknown_gene(adata: AnnData, gene: str, said: str) -> None:
         pl.overview(adata, gene)
 
 
+def test_unknown_layer(adata: AnnData) -> None:
+    with pytest.raises(DataError, match="zzz: there is no such layer; choose among expected, std"):
+        pl.gene(adata, "ERBB2", layer="zzz")
+
+
+def test_one_of_several_sections(adata: AnnData) -> None:
+    other = section(3, 5)
+    other.obs[keys.LIBRARY_ID] = pd.Categorical(["t"] * other.n_obs)
+    other.uns[keys.SPATIAL]["t"] = other.uns[keys.SPATIAL].pop("s")
+    both = concat([adata, other], index_unique="-", uns_merge="unique", merge="same")
+    for name, alone in (("s", adata), ("t", other)):
+        ax = pl.gene(both, "ERBB2", library_id=name)
+        np.testing.assert_array_equal(circles(ax).get_offsets(), alone.obsm[keys.SPATIAL])
+        np.testing.assert_array_equal(circles(ax).get_array(), alone[:, "ERBB2"].X.toarray().ravel())
+        assert ax.images[0].get_array().shape == alone.uns[keys.SPATIAL][name][keys.IMAGES][keys.HIRES].shape
+        total = circles(pl.overview(both, library_id=name).axes[2])
+        np.testing.assert_array_equal(total.get_array(), alone.obs[keys.TOTAL_COUNTS])
+    for draw in (pl.overview, lambda a, **k: pl.gene(a, "ERBB2", **k)):
+        with pytest.raises(DataError, match="library_id: which section to draw is not clear; choose among s, t"):
+            draw(both)
+        with pytest.raises(DataError, match="u: no such section with spots and an image; choose among s, t"):
+            draw(both, library_id="u")
+
+
+def test_spots_without_an_image(adata: AnnData) -> None:
+    del adata.uns[keys.SPATIAL]
+    with pytest.raises(DataError, match="choose among none"):
+        pl.gene(adata, "ERBB2")
+
+
+def test_a_visium_section_as_others_read_it(adata: AnnData) -> None:
+    """No ``library_id``, no resolution, a low-resolution image alone."""
+    entry = adata.uns[keys.SPATIAL]["s"]
+    entry[keys.IMAGES] = {keys.LOWRES: entry[keys.IMAGES][keys.HIRES][::2, ::2]}
+    entry[keys.SCALEFACTORS] = {keys.LOWRES_SCALE: 0.25, keys.SPOT_DIAMETER: 22.0}
+    del entry[keys.METADATA], adata.obs[keys.LIBRARY_ID]
+    ax = pl.gene(adata, "ERBB2")
+    drawn(ax.figure)
+    height, width = entry[keys.IMAGES][keys.LOWRES].shape[:2]
+    assert tuple(ax.images[0].get_extent()) == (0, 4 * width, 4 * height, 0)
+    assert not ax.lines
+    assert pl.overview(adata)._suptitle.get_text() == "s  ·  model her2st-mini"
+
+
 def test_scale_bar_has_the_length_that_it_says(adata: AnnData) -> None:
     ax = pl.gene(adata, "ERBB2")
     (bar,) = ax.lines
@@ -126,7 +170,15 @@ def test_overview_of_any_shape(columns_rows: tuple[int, int]) -> None:
     np.testing.assert_array_equal(circles(tissue).get_array(), 1)
     np.testing.assert_array_equal(circles(counts).get_array(), adata[:, counts.get_title()].X.toarray().ravel())
     np.testing.assert_array_equal(circles(total).get_array(), adata.obs[keys.TOTAL_COUNTS])
+    assert len(circles(tissue).get_facecolor()) == 0  # rings, so that the tissue shows
+    assert circles(tissue).get_linewidth()[0] > 0
     assert tissue.get_title() == f"{adata.n_obs:,} spot{'' if adata.n_obs == 1 else 's'} on tissue"
+    width = adata.uns[keys.SPATIAL]["s"][keys.IMAGES][keys.HIRES].shape[1] / 0.5
+    lowest = adata.obsm[keys.SPATIAL][:, 1].max() + 11
+    for ax in (tissue, counts, total):
+        assert 0 <= ax.get_xlim()[0] < ax.get_xlim()[1] <= width  # no band beside the slide
+        assert ax.get_ylim()[1] >= 0
+        assert ax.lines[0].get_ydata()[0] > lowest  # the scale bar covers no spot
     boxes = [a.get_window_extent() for a in (tissue, counts, total)]
     for ax, box in zip((tissue, counts, total), boxes, strict=True):
         bar = ax.child_axes[0].get_window_extent()

@@ -7,13 +7,12 @@ import numpy as np
 import timm
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from genar.encoders.weights import efficientnet_lite0
 from genar.errors import ModelError
+from genar.progress import bar
 from genar.units import TilePx
 
 
@@ -140,7 +139,5 @@ def encode(
     encoder = encoder.to(device)
     pinned = torch.device(device).type == "cuda"
     loader = DataLoader(tiles, batch_size, num_workers=workers, pin_memory=pinned)
-    console = Console(stderr=True)
-    shown = progress and console.is_terminal
-    batches = track(loader, description="Encoding tiles", disable=not shown, transient=True, console=console)
+    batches = bar(loader, "Encoding tiles", shown=progress)
     return np.concatenate([encoder(batch.to(device, non_blocking=True)).float().cpu().numpy() for batch in batches])

@@ -34,6 +34,7 @@ class Lattice:
 VISIUM = Lattice("visium", 55.0, 100.0, hexagonal=True)
 ST = Lattice("st", 100.0, 200.0, hexagonal=False)
 LARGEST_PITCH_UM = 10_000.0
+MOST_SPOTS = 20_000_000  # laid in memory at some 100 bytes each
 
 
 def lattice(kind: str, pitch_um: float | None = None) -> Lattice:
@@ -55,8 +56,8 @@ def lattice(kind: str, pitch_um: float | None = None) -> Lattice:
     if kind == "grid":
         if pitch_um is None:
             raise ConfigError("--spots grid", "it needs a pitch", "give the distance of spots in µm, as --pitch 100")
-        if not 1.0 <= pitch_um <= LARGEST_PITCH_UM:
-            raise ConfigError("--pitch", f"{pitch_um:g} µm is out of range", f"give 1 to {LARGEST_PITCH_UM:g} µm")
+        if not 0 < pitch_um <= LARGEST_PITCH_UM:
+            raise ConfigError("--pitch", f"{pitch_um:g} µm is out of range", f"give up to {LARGEST_PITCH_UM:g} µm")
         return Lattice("grid", float(pitch_um), float(pitch_um), hexagonal=False)
     for known in (VISIUM, ST):
         if kind == known.name:
@@ -87,10 +88,18 @@ def lay(
     array_row, array_col
         Their place in the lattice, int64 [N]. On a hexagonal lattice neighbours in a row are two columns apart, and
         ``array_row + array_col`` is even, as in Space Ranger's files.
+
+    Raises
+    ------
+    ConfigError
+        If that makes more than 20 million spots.
     """
     dy = lattice.pitch_um * (math.sqrt(3) / 2 if lattice.hexagonal else 1.0)
     dx = lattice.pitch_um / (2 if lattice.hexagonal else 1)  # one array column
     n_rows, n_cols = (int(size // step) + 1 for size, step in ((height_um, dy), (width_um, dx)))
+    if n_rows * n_cols > MOST_SPOTS:
+        why = f"{lattice.pitch_um:g} µm makes {n_rows * n_cols:,} spots on this slide, more than {MOST_SPOTS:,}"
+        raise ConfigError("--pitch", why, "give a larger pitch")
     row, col = (a.ravel() for a in np.mgrid[:n_rows, :n_cols])
     if lattice.hexagonal:
         even = (row + col) % 2 == 0

@@ -69,8 +69,15 @@ class Slide:
     @property
     def downsamples(self) -> tuple[float, ...]:
         """How many level-0 pixels one pixel of each level spans."""
-        width, height = self.dimensions
-        return tuple((width / w + height / h) / 2 for w, h in self.backend.levels)
+        return tuple(sum(self.scale(level)) / 2 for level in range(len(self.backend.levels)))
+
+    def scale(self, level: int) -> tuple[float, float]:
+        """Return how many level-0 pixels one pixel of the level spans, along x and along y.
+
+        The two differ a little, since a level's sides are rounded to whole pixels.
+        """
+        (width, height), (level_w, level_h) = self.dimensions, self.backend.levels[level]
+        return width / level_w, height / level_h
 
     def best_level(self, downsample: float) -> int:
         """Return the coarsest level that is no coarser than ``downsample`` (0 where all are)."""
@@ -99,8 +106,8 @@ class Slide:
         """
         canvas = np.full((height, width, 3), 255, dtype=np.uint8)
         level_w, level_h = self.backend.levels[level]
-        downsample = self.downsamples[level]
-        left, top = round(x / downsample), round(y / downsample)
+        scale_x, scale_y = self.scale(level)
+        left, top = round(x / scale_x), round(y / scale_y)
         x0, y0 = max(left, 0), max(top, 0)
         x1, y1 = min(left + width, level_w), min(top + height, level_h)
         if x0 < x1 and y0 < y1:

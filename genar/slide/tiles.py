@@ -11,8 +11,6 @@ from torch.utils.data import Dataset
 
 from genar.slide.open import Slide
 
-MARGIN = 4  # pixels of the level around a tile, so that the resampling filter does not see the window's edge
-
 
 class TileDataset(Dataset[Tensor]):
     """The tiles of a slide's spots.
@@ -37,17 +35,21 @@ class TileDataset(Dataset[Tensor]):
         self.slide, self.centres, self.input_px = slide, centres, input_px
         self.side = tile_um / slide.mpp  # level-0 px
         self.level = slide.best_level(self.side / input_px)
-        self.downsample = slide.downsamples[self.level]
+        self.scale = np.asarray(slide.scale(self.level))  # level-0 px a pixel of the level, along x and y
+        reach = 2 * max(1.0, self.side / self.scale.min() / input_px)  # of the bicubic filter, in level px
+        self.margin = math.ceil(reach) + 1
 
     def __len__(self) -> int:
         return len(self.centres)
 
     def __getitem__(self, index: int) -> Tensor:
-        left, top = (self.centres[index] - self.side / 2) / self.downsample  # level px, fractional
-        side = self.side / self.downsample
-        x, y = math.floor(left) - MARGIN, math.floor(top) - MARGIN
-        size = math.ceil(side) + 2 * MARGIN + 1
-        window = self.slide.read(round(x * self.downsample), round(y * self.downsample), size, size, self.level)
-        box = (left - x, top - y, left - x + side, top - y + side)
+        sides = self.side / self.scale  # of the tile in level px; fractional, as is its corner
+        corner = self.centres[index] / self.scale - sides / 2
+        start = np.floor(corner).astype(int) - self.margin
+        width, height = (np.ceil(sides).astype(int) + 2 * self.margin + 1).tolist()
+        x, y = np.rint(start * self.scale).astype(int).tolist()
+        window = self.slide.read(x, y, width, height, self.level)
+        left, top = corner - start
+        box = (left, top, left + sides[0], top + sides[1])
         tile = Image.fromarray(window).resize((self.input_px, self.input_px), Image.Resampling.BICUBIC, box=box)
         return torch.from_numpy(np.array(tile)).permute(2, 0, 1)

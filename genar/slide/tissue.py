@@ -14,8 +14,9 @@ SMALLEST_UM2 = 20_000.0  # a smaller piece is debris
 LARGEST_HOLE_UM2 = 10_000.0  # a smaller hole is a lumen or a fat cell
 TEXTURE_UM = 40.0  # neighbourhood over which texture is measured
 TEXTURE_FLOOR = 0.012  # sd of optical density below which nothing is tissue ...
-TEXTURE_CEILING = 0.03  # ... and above which everything is, for slides that show little or no glass
+TEXTURE_CEILING = 0.02  # ... and above which everything is, for slides that show little or no glass
 GLASS_UM = 250.0  # distance over which the glass, its tint and hazes are taken to be even
+GLASS_CEILING = 0.2  # optical density that no glass has
 STAIN_FLOOR = 0.03  # optical density above the glass below which nothing is stained
 SOLID = 0.15  # optical density above the glass that no haze reaches: tissue though it be smooth, as out of focus
 CLOSE_UM = 32.0  # gaps between cells and fibres narrower than this are tissue
@@ -71,7 +72,8 @@ def tissue_mask(slide: Slide, resolution_um: float = 8.0) -> TissueMask:
     Stained tissue varies from cell to cell; glass, its tint and smooth hazes of stain beside the tissue do not. The
     local standard deviation of optical density is thresholded (Otsu, on its logarithm, with a floor below which blank
     glass stays blank). That finds the tissue but reaches beyond its edge, so inside it only what is denser than the
-    glass nearby is kept. Smooth areas count where they are dense and of the colour of H&E, which pen is not. Narrow gaps are closed, small pieces dropped and small holes filled.
+    glass nearby is kept. Smooth areas, as those out of focus, count where they are dense and of the colour of H&E,
+    which pen is not. Narrow gaps are closed, small pieces dropped and small holes filled.
 
     Parameters
     ----------
@@ -88,8 +90,10 @@ def tissue_mask(slide: Slide, resolution_um: float = 8.0) -> TissueMask:
     colour = -np.log10((image.astype(np.float32) + 1) / 256)  # optical density a channel
     density = colour.mean(axis=2)
     region = _textured(density, pixel_um)
-    region |= _solid(colour, region, pixel_um)
-    stained = _stained(density, region, (image == 255).all(axis=2), pixel_um)
+    unseen = (image == 255).all(axis=2)  # filled in by the scanner; it says nothing of the glass
+    glass = _glass(density, ~region & ~unseen, pixel_um)
+    region |= _solid(colour, glass, pixel_um)
+    stained = _stained(density, region, glass, pixel_um)
     return TissueMask(_tidy(region & stained, pixel_um), downsample)
 
 
@@ -103,22 +107,24 @@ def _textured(density: NDArray[np.float32], pixel_um: float) -> NDArray[np.bool_
     return np.asarray(texture > min(max(otsu, TEXTURE_FLOOR), TEXTURE_CEILING))
 
 
-def _solid(colour: NDArray[np.float32], textured: NDArray[np.bool_], pixel_um: float) -> NDArray[np.bool_]:
+def _glass(density: NDArray[np.float32], smooth: NDArray[np.bool_], pixel_um: float) -> NDArray[np.bool_]:
+    """Return where the slide certainly shows glass, bool [h, w]: smooth, clear and of some extent."""
+    clear = smooth & (density < GLASS_CEILING)
+    return np.asarray(morphology.remove_small_objects(clear, max_size=int((GLASS_UM / pixel_um) ** 2)))
+
+
+def _solid(colour: NDArray[np.float32], glass: NDArray[np.bool_], pixel_um: float) -> NDArray[np.bool_]:
     """Return where the optical density [h, w, 3] is high, and highest in green as haematoxylin and eosin are."""
-    glass = np.median(colour[~textured], axis=0) if not textured.all() else np.zeros(3, dtype=np.float32)
+    tint = np.median(colour[glass], axis=0) if glass.any() else np.zeros(3, dtype=np.float32)
     sigma = TEXTURE_UM / pixel_um / 2
-    red, green, blue = np.moveaxis(ndimage.gaussian_filter(colour, (sigma, sigma, 0)) - glass, 2, 0)
+    red, green, blue = np.moveaxis(ndimage.gaussian_filter(colour, (sigma, sigma, 0)) - tint, 2, 0)
     return np.asarray(((red + green + blue) / 3 > SOLID) & (green > 1.1 * red) & (green > 1.1 * blue))
 
 
 def _stained(
-    density: NDArray[np.float32], region: NDArray[np.bool_], white: NDArray[np.bool_], pixel_um: float
+    density: NDArray[np.float32], region: NDArray[np.bool_], glass: NDArray[np.bool_], pixel_um: float
 ) -> NDArray[np.bool_]:
-    """Return where the optical density [h, w] exceeds that of the glass nearby, bool [h, w].
-
-    ``white`` marks pixels that no scanner has seen; they say nothing of the glass, unless there is nothing else.
-    """
-    glass = ~region & ~white
+    """Return where the optical density [h, w] exceeds that of the glass nearby, bool [h, w]."""
     if not glass.any():
         return density > STAIN_FLOOR
     sigma = GLASS_UM / pixel_um

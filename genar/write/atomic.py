@@ -1,12 +1,15 @@
 """Files that appear whole or not at all."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from genar.errors import OutputError
+
+ELSEWHERE = "choose another folder with -o"
 
 
 def check_writable(target: Path, *, overwrite: bool) -> None:
@@ -15,26 +18,35 @@ def check_writable(target: Path, *, overwrite: bool) -> None:
     Raises
     ------
     OutputError
-        If it exists and ``overwrite`` is not set, or its folder cannot be made or written to.
+        If it exists and ``overwrite`` is not set, its name is too long, or its folder cannot be made or written to.
     """
-    if target.is_dir():
-        raise OutputError(target, "a folder of that name is in the way", "remove it, or choose another folder with -o")
-    if target.exists() and not overwrite:
-        raise OutputError(target, "it exists", "add --overwrite to replace it, or choose another folder with -o")
     folder = target.parent
-    while not folder.exists():
-        folder = folder.parent
     try:
+        while not folder.exists():
+            folder = folder.parent
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as e:
-        why = f"its folder cannot be written to ({e.strerror})"
-        raise OutputError(target, why, "choose another folder with -o") from e
+        raise OutputError(target, f"its folder cannot be written to ({e.strerror})", ELSEWHERE) from e
+    try:
+        found = (folder / target.name).stat()
+    except FileNotFoundError:
+        return
+    except OSError as e:  # a name that is too long, which the folder need not exist to tell
+        raise OutputError(target, f"it cannot be written ({e.strerror})", "rename the slide") from e
+    if folder != target.parent:
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise OutputError(target, "a folder of that name is in the way", f"remove it, or {ELSEWHERE}")
+    if not overwrite:
+        raise OutputError(target, "it exists", f"add --overwrite to replace it, or {ELSEWHERE}")
 
 
 @contextmanager
 def atomic(*targets: Path, overwrite: bool) -> Iterator[tuple[Path, ...]]:
     """Write files beside their targets and rename them all at the end; on any failure none appears.
+
+    Only if a rename itself fails, files that were overwritten before it stay overwritten, each whole.
 
     Parameters
     ----------
@@ -56,19 +68,25 @@ def atomic(*targets: Path, overwrite: bool) -> Iterator[tuple[Path, ...]]:
         check_writable(target, overwrite=overwrite)
     folder = targets[0].parent
     made = [p for p in (folder, *folder.parents) if not p.exists()]  # innermost first
-    temporary = tuple(t.with_name(f".{t.stem}.{os.getpid()}{t.suffix}") for t in targets)
+    # a long name is cut, since the target's may be as long as the file system allows
+    temporary = tuple(folder / f".{t.stem[:40]}.{os.getpid()}.{i}{t.suffix}" for i, t in enumerate(targets))
+    appeared: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield temporary
         for target in targets:  # again, since the work may have taken long
             check_writable(target, overwrite=overwrite)
         for source, target in zip(temporary, targets, strict=True):
+            is_new = not target.exists()
             source.replace(target)
-        made = []
+            if is_new:
+                appeared.append(target)
+        appeared, made = [], []
     except OSError as e:
-        raise OutputError(targets[0], f"it cannot be written ({e.strerror or e})", "free space or choose -o") from e
+        why = f"it cannot be written ({e.strerror or e})"
+        raise OutputError(targets[0], why, f"free space, or {ELSEWHERE}") from e
     finally:
-        for path in temporary:
+        for path in (*temporary, *appeared):
             path.unlink(missing_ok=True)
         for path in made:
             if path.exists() and not any(path.iterdir()):

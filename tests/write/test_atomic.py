@@ -111,6 +111,49 @@ def test_a_folder_below_a_file(tmp_path: Path) -> None:
         pytest.fail("entered")
 
 
+def test_a_folder_that_nobody_can_write_to() -> None:
+    if not Path("/proc/self").exists():
+        pytest.skip("there is no /proc here")
+    with pytest.raises(OutputError, match="its folder cannot be written to"):
+        check_writable(Path("/proc/out/a.h5ad"), overwrite=False)
+
+
+@pytest.mark.parametrize("folder", ["", "new/out"])
+def test_a_name_that_is_too_long(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(OutputError, match=r"it cannot be written \(File name too long\); rename the slide"):
+        check_writable(tmp_path / folder / ("x" * 300), overwrite=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_name_that_fits(tmp_path: Path) -> None:
+    targets = [tmp_path / f"{'x' * 250}{i}.png" for i in range(2)]
+    assert len(targets[0].name) == 255
+    with atomic(*targets, overwrite=False) as beside:
+        write(beside[:1], "first")
+        write(beside[1:], "second")
+    assert [t.read_text() for t in targets] == ["first", "second"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()], ids=repr)
+def test_a_rename_that_fails_takes_back_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    targets = tmp_path / "new" / "a", tmp_path / "new" / "b"
+    rename = Path.replace
+
+    def replace(source: Path, target: Path) -> Path:
+        if target == targets[1]:
+            assert targets[0].read_text() == "new"
+            raise error
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    kind = OutputError if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(kind), atomic(*targets, overwrite=False) as beside:
+        write(beside)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_checking_writes_nothing(targets: tuple[Path, Path], tmp_path: Path) -> None:
     check_writable(targets[0], overwrite=False)
     assert list(tmp_path.iterdir()) == []
