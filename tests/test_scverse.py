@@ -53,13 +53,10 @@ def file(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.filterwarnings("ignore:'(n_jobs|show_progress_bar)' is not a valid key:SyntaxWarning")  # squidpy's docs
-@pytest.mark.filterwarnings(
-    "ignore:The set_bad function will be deprecated:PendingDeprecationWarning"
-)  # scanpy, squidpy
-@pytest.mark.filterwarnings(
-    "ignore:Calling `spatial_neighbors` is deprecated:FutureWarning"
-)  # older ones know no other
+# squidpy's docstrings; scanpy and squidpy with the newest matplotlib; a name that older squidpys know alone
+@pytest.mark.filterwarnings("ignore:'(n_jobs|show_progress_bar)' is not a valid key:SyntaxWarning")
+@pytest.mark.filterwarnings("ignore:The set_bad function will be deprecated:PendingDeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Calling `spatial_neighbors` is deprecated:FutureWarning")
 def test_scanpy_and_squidpy_draw_it(file: Path, tmp_path: Path) -> None:
     mpl.use("Agg")
     import scanpy as sc

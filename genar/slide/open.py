@@ -129,11 +129,9 @@ class Slide:
         strips = []
         for top in range(0, out_h, rows):
             bottom = min(top + rows, out_h)
-            y0, y1 = (
-                round(top * level_h / out_h),
-                max(round(bottom * level_h / out_h), round(top * level_h / out_h) + 1),
-            )
-            strip = Image.fromarray(self.backend.read(0, y0, level_w, min(y1, level_h) - y0, level))
+            y0 = round(top * level_h / out_h)
+            y1 = min(max(round(bottom * level_h / out_h), y0 + 1), level_h)
+            strip = Image.fromarray(self.backend.read(0, y0, level_w, y1 - y0, level))
             strips.append(np.asarray(strip.resize((out_w, bottom - top), Image.Resampling.BOX)))
         return np.concatenate(strips)
 

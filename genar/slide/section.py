@@ -13,7 +13,7 @@ from genar.slide.lattice import Lattice
 from genar.slide.open import Slide
 
 HIRES_PX, LOWRES_PX = 2000, 600
-FIDUCIAL_UM = 165.0 / 110.0  # a Visium fiducial is 1.5 times as wide as the spacing that Space Ranger gives a spot
+FIDUCIAL_TO_SPOT = 105 / 65  # the ratio of the two diameters in the files that Space Ranger writes
 
 
 def library_name(name: str) -> str:
@@ -49,7 +49,7 @@ def place(spots: AnnData, slide: Slide, lattice: Lattice, *, library_id: str | N
                 keys.HIRES_SCALE: max(hires.shape[:2]) / longest,
                 keys.LOWRES_SCALE: max(lowres.shape[:2]) / longest,
                 keys.SPOT_DIAMETER: diameter,
-                keys.FIDUCIAL_DIAMETER: diameter * FIDUCIAL_UM,
+                keys.FIDUCIAL_DIAMETER: diameter * FIDUCIAL_TO_SPOT,
             },
             keys.METADATA: {
                 keys.CHEMISTRY: f"{lattice.name} lattice, {lattice.spot_um:g} µm spots",

@@ -12,7 +12,7 @@ from genar.slide.open import open_slide
 RANDOM = np.random.default_rng(0)
 RGB = RANDOM.integers(0, 255, (300, 400, 3), dtype=np.uint8)
 GREY = RGB[..., 0]
-WIDE = RGB.astype(np.uint16) * 257
+WIDE = RGB.astype(np.uint16) * 256 + 7  # bytes that differ, so that their order shows
 AS_GREY = np.repeat(GREY[..., None], 3, axis=2)
 
 LAYOUTS = {
