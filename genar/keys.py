@@ -44,6 +44,7 @@ LOWRES_SCALE = "tissue_lowres_scalef"
 SPOT_DIAMETER = "spot_diameter_fullres"
 FIDUCIAL_DIAMETER = "fiducial_diameter_fullres"
 METADATA = "metadata"
+TISSUE_MASK = "tissue_mask"  # bool [h, w], as wide as the lowres image
 
 # uns["spatial"][library_id]["metadata"]
 SOURCE_IMAGE = "source_image_path"

@@ -95,7 +95,8 @@ def overview(adata: AnnData, gene: str | None = None, *, library_id: str | None 
     tissue, counts, total = figure.subplots(3, 1) if stacked else figure.subplots(1, 3)
     share = adata.obs[keys.TISSUE_FRACTION if keys.TISSUE_FRACTION in adata.obs else keys.IN_TISSUE].to_numpy(float)
     _spots(tissue, adata, section, share, "share of tissue", limits=(0.0, 1.0), cmap="cividis", rings=True)
-    tissue.set_title(f"{adata.n_obs:,} spot{'s' * (adata.n_obs > 1)} on tissue")
+    _outline(tissue, section)
+    tissue.set_title(f"{adata.n_obs:,} spot{'s' * (adata.n_obs > 1)} on tissue (outlined)")
     _spots(counts, adata, section, _values(adata, gene, None), "counts")
     counts.set_title(gene, style="italic", parse_math=False)
     _spots(total, adata, section, adata.obs[keys.TOTAL_COUNTS].to_numpy(), "counts", cmap="magma")
@@ -166,6 +167,15 @@ def _image(section: Section) -> tuple[NDArray[np.uint8], float]:
     images = section[keys.IMAGES]
     kind = keys.HIRES if keys.HIRES in images else next(iter(images))
     return np.asarray(images[kind]), float(section[keys.SCALEFACTORS][f"tissue_{kind}_scalef"])
+
+
+def _outline(ax: Axes, section: Section) -> None:
+    """Draw the border of the tissue mask, if the section has one."""
+    mask = np.asarray(section.get(keys.TISSUE_MASK, False))
+    if mask.any() and not mask.all():
+        image, scale = _image(section)
+        extent = (0, image.shape[1] / scale, 0, image.shape[0] / scale)
+        ax.contour(mask, [0.5], extent=extent, colors="tab:green", linewidths=1)
 
 
 def _spots(

@@ -53,7 +53,8 @@ def spots(
     Returns
     -------
     Spots by no genes yet: ``obs`` with ``array_row``, ``array_col``, ``in_tissue``, ``tissue_fraction`` and
-    ``library_id``; centres in level-0 pixels in ``obsm["spatial"]``; the image and geometry in ``uns["spatial"]``.
+    ``library_id``; centres in level-0 pixels in ``obsm["spatial"]``; the image, the geometry and the tissue mask in
+    ``uns["spatial"]``.
 
     Raises
     ------
@@ -99,8 +100,9 @@ def spots(
     )
     adata.obsm[keys.SPATIAL] = xy[kept]
     place(adata, slide, geometry)
-    library = str(adata.obs[keys.LIBRARY_ID].iloc[0])
-    adata.uns[keys.SPATIAL][library][keys.METADATA][keys.TILE_UM] = float(tile_um)
+    section = adata.uns[keys.SPATIAL][str(adata.obs[keys.LIBRARY_ID].iloc[0])]
+    section[keys.METADATA][keys.TILE_UM] = float(tile_um)
+    section[keys.TISSUE_MASK] = mask.resized(section[keys.IMAGES][keys.LOWRES].shape[:2])
     return adata
 
 

@@ -73,7 +73,7 @@ class OpenSlideImage:
 
     def read(self, x: int, y: int, width: int, height: int, level: int) -> NDArray[np.uint8]:
         """Read a rectangle inside the level, as :class:`Backend` says."""
-        downsample = self.slide.level_downsamples[level]  # OpenSlide divides by it: the exact pixel comes out
+        downsample = self.slide.level_downsamples[level]  # OpenSlide divides by it; exact where it is whole
         with decoding(self.path, "its pixels cannot be decoded"):
             region = self.slide.read_region((round(x * downsample), round(y * downsample)), level, (width, height))
         return over_white(np.asarray(region))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-from skimage import filters, morphology
+from skimage import filters, morphology, transform
 
 from genar.slide.open import Slide
 
@@ -36,6 +36,11 @@ class TissueMask:
 
     mask: NDArray[np.bool_]
     downsample: tuple[float, float]
+
+    def resized(self, shape: tuple[int, int]) -> NDArray[np.bool_]:
+        """Return the mask at another size, bool [h, w], each pixel as most of what it covers."""
+        resized = transform.resize(self.mask.astype(np.float32), shape, order=1, anti_aliasing=True)
+        return np.asarray(resized > 0.5)
 
     def fraction(self, centres: NDArray[np.float64], size_px: float) -> NDArray[np.float32]:
         """Return the share of tissue in squares; what lies outside the slide is none.
