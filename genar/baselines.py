@@ -16,7 +16,9 @@ ALPHAS = np.logspace(1, 5, 9)
 def pca_ridge(
     features: NDArray[np.floating], counts: NDArray[np.integer], section: NDArray[np.str_], test: NDArray[np.floating]
 ) -> NDArray[np.float64]:
-    """Predict log2(count + 1) by ridge regression on 256 principal components of the standardised features.
+    """Predict log2(count + 1) by ridge regression on principal components of the standardised features.
+
+    There are 256 of them, or as many as the spots and features allow.
 
     The penalty is the one of :data:`ALPHAS` that does best on left-out training sections.
 
@@ -33,10 +35,11 @@ def pca_ridge(
     -------
     Predictions, [M, G].
     """
-    components = min(256, *features.shape)
-    pipeline = make_pipeline(StandardScaler(), PCA(components, random_state=0), Ridge())
     splitter = LeaveOneGroupOut() if len(np.unique(section)) > 1 else GroupKFold(5)
     groups = section if len(np.unique(section)) > 1 else np.arange(len(section))
+    smallest = min(len(train) for train, _ in splitter.split(features, groups=groups))
+    components = min(256, smallest, features.shape[1])
+    pipeline = make_pipeline(StandardScaler(), PCA(components, random_state=0), Ridge())
     search = GridSearchCV(pipeline, {"ridge__alpha": ALPHAS}, scoring="neg_mean_squared_error", cv=splitter)
     search.fit(features, log_counts(counts), groups=groups)
     return np.asarray(search.predict(test), dtype=np.float64)

@@ -96,7 +96,7 @@ def overview(adata: AnnData, gene: str | None = None, *, library_id: str | None 
     share = adata.obs[keys.TISSUE_FRACTION if keys.TISSUE_FRACTION in adata.obs else keys.IN_TISSUE].to_numpy(float)
     _spots(tissue, adata, section, share, "share of tissue", limits=(0.0, 1.0), cmap="cividis", rings=True)
     _outline(tissue, section)
-    tissue.set_title(f"{adata.n_obs:,} spot{'s' * (adata.n_obs > 1)} on tissue (outlined)")
+    tissue.set_title(f"{adata.n_obs:,} spot{'s' * (adata.n_obs > 1)} on tissue")
     _spots(counts, adata, section, _values(adata, gene, None), "counts")
     counts.set_title(gene, style="italic", parse_math=False)
     _spots(total, adata, section, adata.obs[keys.TOTAL_COUNTS].to_numpy(), "counts", cmap="magma")

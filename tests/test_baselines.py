@@ -14,5 +14,7 @@ def test_ridge_finds_a_linear_signal_and_the_mean_does_not() -> None:
     assert metrics.summary(predicted, counts[200:])["PCC-200"] > 0.7
     assert metrics.summary(predicted, counts[200:])["MSE"] < 0.6 * metrics.summary(mean, counts[200:])["MSE"]
     assert np.allclose(mean, metrics.log_counts(counts[:200]).mean(axis=0))
+    # fewer spots than components
+    assert pca_ridge(features[:30], counts[:30], np.repeat(["a", "b"], 15), features[200:]).shape == (100, 6)
     # one training section: five folds of spots instead
     assert pca_ridge(features[:200], counts[:200], np.repeat("a", 200), features[200:]).shape == (100, 6)

@@ -9,6 +9,7 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import EllipseCollection
+from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from PIL import Image
 from scipy.sparse import csr_matrix
@@ -261,3 +262,18 @@ def test_real_section(shared: Path) -> None:
     x, y = np.round(ax.transData.transform([(5200, 6300)])[0]).astype(int)
     window = picture[picture.shape[0] - y - 40 : picture.shape[0] - y + 40, x - 40 : x + 40, :3]
     assert window.std() > 20  # tissue shows between the spots
+
+
+def test_the_tissue_mask_is_outlined_where_it_lies() -> None:
+    adata = section(4, 3)
+    entry = adata.uns[keys.SPATIAL]["s"]
+    height, width = entry[keys.IMAGES][keys.HIRES].shape[:2]
+    mask = np.zeros((height // 2, width // 2), dtype=bool)
+    mask[: height // 4, : width // 4] = True  # the upper left quarter
+    entry[keys.TISSUE_MASK] = mask
+    tissue = pl.overview(adata).axes[0]
+    (outline,) = [c for c in tissue.collections if isinstance(c, ContourSet)]
+    border = np.concatenate([path.vertices for path in outline.get_paths()])
+    scale = entry[keys.SCALEFACTORS][keys.HIRES_SCALE]
+    assert border[:, 0].max() * scale == pytest.approx(width / 2, abs=4)
+    assert border[:, 1].max() * scale == pytest.approx(height / 2, abs=4)

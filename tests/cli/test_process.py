@@ -56,9 +56,11 @@ def test_ctrl_c_clears_up(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         """\
-import sys, time, types
+import signal, sys, time, types
 from pathlib import Path
 from genar.cli import app
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs this in the background ignores it
 
 def work(slide, output, **options):
     half = Path("half.h5ad")
