@@ -81,7 +81,7 @@ def test_the_file_correlates_with_the_measured_counts_as_the_card_says(run: Path
 def test_same_seed_same_counts(run: Path, shared: Path) -> None:
     slide = shared / "data/wsi/CMU-1-Small-Region.svs"
     a, b = (genar.predict(slide, run / "model", estimator="sample", seed=3, batch_size=n) for n in (32, 7))
-    assert (a.X != b.X).nnz <= 0.001 * a.X.size  # batches of another size may round differently
+    assert (a.X != b.X).nnz <= 0.01 * a.X.size  # batches of another size may round differently
     again = genar.predict(slide, run / "model", estimator="sample", seed=3)
     assert (a.X != again.X).nnz == 0
     other = genar.predict(slide, run / "model", estimator="sample", seed=4)
