@@ -1,11 +1,12 @@
 """The main job: a slide in, an AnnData of counts out."""
 
+import logging
 from pathlib import Path
 
 import torch
 from anndata import AnnData
 
-from genar import pp, tl
+from genar import keys, pp, tl
 from genar.errors import ConfigError
 from genar.model.estimate import Estimator
 from genar.model.store import Model, load
@@ -14,6 +15,8 @@ from genar.slide.lattice import Lattice, lattice
 from genar.slide.open import open_slide
 from genar.write.anndata import write_h5ad
 from genar.write.atomic import atomic, check_writable
+
+logger = logging.getLogger("genar")
 
 
 def device_of(name: str) -> torch.device:
@@ -145,6 +148,8 @@ def predict_to_file(
     with atomic(table, picture, overwrite=overwrite) as (table_beside, picture_beside):
         write_h5ad(adata, table_beside)
         save_overview(adata, picture_beside)
+    for warning in adata.uns[keys.GENAR]["warnings"]:
+        logger.warning("%s: %s", slide.name, warning)
     return table, picture
 
 
@@ -154,4 +159,4 @@ def _geometry(model: Model, spots: str | None, pitch: float | None) -> Lattice:
         return lattice(spots, pitch)
     if pitch is not None:
         raise ConfigError("--pitch", "it goes with --spots grid alone", "give --spots grid, or leave --pitch out")
-    return lattice(model.info.lattice)
+    return lattice(model.info.lattice, model.info.pitch_um if model.info.lattice == "grid" else None)

@@ -19,6 +19,7 @@ GLASS_UM = 250.0  # distance over which the glass, its tint and hazes are taken 
 GLASS_CEILING = 0.2  # optical density that no glass has
 STAIN_FLOOR = 0.03  # optical density above the glass below which nothing is stained
 SOLID = 0.15  # optical density above the glass that no haze reaches: tissue though it be smooth, as out of focus
+SAME = 1e-3  # a range of values that says nothing of two classes
 CLOSE_UM = 32.0  # gaps between cells and fibres narrower than this are tissue
 
 
@@ -108,7 +109,7 @@ def _textured(density: NDArray[np.float32], pixel_um: float) -> NDArray[np.bool_
     fine = density - ndimage.gaussian_filter(density, sigma)
     texture = np.sqrt(ndimage.gaussian_filter(fine**2, sigma))
     logs = np.log(texture + 1e-4)
-    otsu = float(np.exp(filters.threshold_otsu(logs))) if np.ptp(logs) > 0 else 0.0
+    otsu = float(np.exp(_otsu(logs, otherwise=-np.inf)))
     return np.asarray(texture > min(max(otsu, TEXTURE_FLOOR), TEXTURE_CEILING))
 
 
@@ -139,8 +140,15 @@ def _stained(
     level = np.where(weight > 1e-3, level, typical)
     excess = ndimage.gaussian_filter(density, 4 / pixel_um) - level
     inside = excess[region]
-    otsu = float(filters.threshold_otsu(inside)) if inside.size and np.ptp(inside) > 0 else 0.0
+    otsu = _otsu(inside, otherwise=0.0)
     return np.asarray(excess > max(otsu / 3, STAIN_FLOOR))
+
+
+def _otsu(values: NDArray[np.float32], *, otherwise: float) -> float:
+    """Return Otsu's threshold, or ``otherwise`` where the values hardly differ."""
+    if values.size == 0 or np.ptp(values) < SAME:
+        return otherwise
+    return float(filters.threshold_otsu(values))
 
 
 def _tidy(mask: NDArray[np.bool_], pixel_um: float) -> NDArray[np.bool_]:

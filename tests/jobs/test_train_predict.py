@@ -158,3 +158,8 @@ def test_pitch_alone_is_refused(shared: Path) -> None:
 def test_slides_that_cannot_be_placed_are_refused(shared: Path) -> None:
     with pytest.raises(SlideError, match="--mpp"):
         genar.predict(shared / "data/wsi/TCGA-CR-7395-TS1-no-mpp.svs")
+
+
+def test_a_tiny_dicom_of_one_colour_is_refused(shared: Path) -> None:
+    with pytest.raises(SlideError):
+        genar.predict(shared / "data/wsi/boxes_0.dcm", mpp=0.5)
