@@ -24,7 +24,6 @@ EXPECTED = "expected"
 STD = "std"
 
 # var: one row a gene
-GENE_IDS = "gene_ids"
 HELDOUT_PCC = "heldout_pcc"
 TRAIN_MEAN = "train_mean"
 

@@ -2,12 +2,6 @@
 
 from typing import NewType
 
-Microns = NewType("Microns", float)
-"""A length on the tissue, in µm."""
-
-SlidePx = NewType("SlidePx", float)
-"""A length or coordinate in pixels of the slide's level 0 (full resolution)."""
-
 TilePx = NewType("TilePx", int)
 """A length in pixels of an encoder's input."""
 

@@ -44,9 +44,9 @@ def train(config: TrainConfig) -> Path:
     -------
     The model directory.
     """
+    sections = load_sections(config)
     config.output.mkdir(parents=True, exist_ok=True)
     (config.output / "config.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-    sections = load_sections(config)
     table, pcc = pd.DataFrame(), pd.Series(dtype=np.float64)
     if config.evaluation.split == "leave_one_section_out":
         table, pcc = _leave_one_section_out(config, sections)

@@ -9,12 +9,14 @@ import pytest
 
 import genar
 from genar import keys, metrics
+from genar.cli.app import build_parser
 from genar.cli.config import load
 from genar.errors import ConfigError, DataError, ModelError, OutputError, SlideError
 from genar.jobs import predict as job
 from genar.jobs import train as training
 from genar.jobs.config import TrainConfig
 from genar.model import store
+from genar.model.estimate import ESTIMATORS
 
 CONFIG = Path(__file__).parents[2] / "configs" / "her2st-mini.yaml"
 SMALL = {
@@ -163,3 +165,17 @@ def test_slides_that_cannot_be_placed_are_refused(shared: Path) -> None:
 def test_a_tiny_dicom_of_one_colour_is_refused(shared: Path) -> None:
     with pytest.raises(SlideError):
         genar.predict(shared / "data/wsi/boxes_0.dcm", mpp=0.5)
+
+
+def test_training_on_data_that_are_not_there_leaves_nothing(tmp_path: Path) -> None:
+    config = load(CONFIG, TrainConfig, SMALL | {"data.root": str(tmp_path / "none"), "output": str(tmp_path / "run")})
+    with pytest.raises(DataError, match="ST-cnts"):
+        training.train(config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_line_offers_every_estimator() -> None:
+    command = build_parser().parse_args(["predict", "slide.svs"])
+    assert command.estimator in ESTIMATORS
+    for estimator in ESTIMATORS:
+        assert build_parser().parse_args(["predict", "slide.svs", "--estimator", estimator]).estimator == estimator
