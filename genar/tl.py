@@ -1,6 +1,7 @@
 """Tools, in scanpy's sense: what is computed from the spots."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import torch
@@ -114,14 +115,12 @@ def _provenance(adata: AnnData, model: Model) -> dict[str, object]:
     }
 
 
-def _warnings(model: Model, metadata: dict[str, object]) -> list[str]:
+def _warnings(model: Model, metadata: dict[str, Any]) -> list[str]:
     """List what a reader of the result should know."""
-    found = []
-    pitch = metadata.get(keys.PITCH_UM)
-    if metadata.get(keys.LATTICE) != model.info.lattice:
-        found.append(
-            f"predicted on a {metadata.get(keys.LATTICE)} lattice of {pitch} µm, "
-            f"but {model.info.name} was trained on {model.info.lattice} spots of {model.info.spot_um} µm: "
-            "its counts are those of such a spot"
-        )
-    return found
+    info = model.info
+    if keys.SPOT_UM not in metadata or metadata[keys.SPOT_UM] == info.spot_um:
+        return []
+    return [
+        f"spots are {metadata[keys.SPOT_UM]:g} µm wide here, but {info.name} was trained on {info.lattice} spots of "
+        f"{info.spot_um:g} µm; its counts are those of such a spot"
+    ]
