@@ -20,6 +20,10 @@ class GenarError(Exception):
         self.why = why
         self.remedy = remedy
 
+    def __reduce__(self) -> tuple[type["GenarError"], tuple[str, str, str]]:
+        # an exception is pickled by its one message by default, which does not make it again
+        return type(self), (self.what, self.why, self.remedy)
+
 
 class SlideError(GenarError):
     """A slide cannot be opened, read or placed on a physical scale."""

@@ -9,6 +9,7 @@ from anndata import AnnData
 from scipy.sparse import csr_matrix
 
 from genar import keys
+from genar.device import device_of
 from genar.encoders.registry import create, encode
 from genar.errors import ConfigError, SlideError
 from genar.slide.lattice import Lattice, lay
@@ -17,10 +18,10 @@ from genar.slide.open import Slide, open_slide
 from genar.slide.section import centres, metadata, place
 from genar.slide.tiles import TileDataset
 from genar.slide.tissue import tissue_mask
+from genar.units import LARGEST_TILE_UM
 
 __all__ = ["embed", "spots"]
 
-LARGEST_TILE_UM = 10_000.0
 TILE_UM = 154.0  # 224 px at 0.687 µm/px, the resolution that her2st was scanned at
 
 
@@ -67,8 +68,7 @@ def spots(
     --------
     >>> adata = genar.pp.spots("slide.svs", "visium")
     """
-    if not 0 < tile_um <= LARGEST_TILE_UM:
-        raise ConfigError("tile_um", f"{tile_um:g} µm is out of range", f"give up to {LARGEST_TILE_UM:g} µm")
+    _check_tile(tile_um)
     if not 0 <= min_tissue <= 1:
         raise ConfigError("min_tissue", f"{min_tissue:g} is not a share", "give a number from 0 to 1")
     if not isinstance(slide, Slide):
@@ -101,7 +101,7 @@ def spots(
     adata.obsm[keys.SPATIAL] = xy[kept]
     place(adata, slide, geometry)
     section = adata.uns[keys.SPATIAL][str(adata.obs[keys.LIBRARY_ID].iloc[0])]
-    section[keys.METADATA][keys.TILE_UM] = float(tile_um)
+    metadata(adata)[keys.TILE_UM] = float(tile_um)
     section[keys.TISSUE_MASK] = mask.resized(section[keys.IMAGES][keys.LOWRES].shape[:2])
     return adata
 
@@ -111,7 +111,7 @@ def embed(
     slide: Slide | None = None,
     *,
     encoder: str = "efficientnet_lite0",
-    tile_um: float = TILE_UM,
+    tile_um: float | None = None,
     device: str | torch.device = "cpu",
     batch_size: int = 32,
     workers: int = 0,
@@ -128,19 +128,29 @@ def embed(
     encoder
         Name of the encoder.
     tile_um
-        Side of a tile in µm.
+        Side of a tile in µm; by default the one that the spots were laid with, or 154.
     device
-        Where the encoder runs.
+        Where the encoder runs: ``"auto"``, ``"cpu"``, ``"cuda[:i]"`` or a device of torch.
     batch_size
         Tiles encoded at once.
     workers
         Processes that read tiles beside this one.
     progress
         Show a progress bar.
+
+    Raises
+    ------
+    SlideError
+        If the slide cannot be read.
+    ConfigError
+        If ``tile_um`` or ``device`` is not valid.
     """
     known = metadata(adata)
+    device = device_of(device)
+    tile_um = float(known.get(keys.TILE_UM, TILE_UM) if tile_um is None else tile_um)
+    _check_tile(tile_um)
     if slide is None:
-        with open_slide(str(known[keys.SOURCE_IMAGE]), float(known[keys.MPP])) as opened:  # type: ignore[arg-type]
+        with open_slide(str(known[keys.SOURCE_IMAGE]), float(known[keys.MPP])) as opened:
             embed(
                 adata, opened, encoder=encoder, tile_um=tile_um, device=device, batch_size=batch_size, workers=workers,
                 progress=progress,
@@ -151,5 +161,10 @@ def embed(
     adata.obsm[keys.features(encoder)] = encode(
         network, tiles, device=device, batch_size=batch_size, workers=workers, progress=progress
     )
-    library = str(adata.obs[keys.LIBRARY_ID].iloc[0])
-    adata.uns[keys.SPATIAL][library][keys.METADATA][keys.TILE_UM] = float(tile_um)
+    metadata(adata)[keys.TILE_UM] = tile_um  # looked up again: to set obsm copies what was a view
+
+
+def _check_tile(tile_um: float) -> None:
+    """Raise unless a tile can have this side."""
+    if not 0 < tile_um <= LARGEST_TILE_UM:
+        raise ConfigError("tile_um", f"{tile_um:g} µm is out of range", f"give up to {LARGEST_TILE_UM:g} µm")

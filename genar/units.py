@@ -1,4 +1,4 @@
-"""Units as types, so that a micrometre is never passed for a pixel."""
+"""Units as types, so that a micrometre is never passed for a pixel, and the bound on a tile."""
 
 from typing import NewType
 
@@ -7,3 +7,6 @@ TilePx = NewType("TilePx", int)
 
 Mpp = NewType("Mpp", float)
 """A resolution, in µm per pixel of level 0."""
+
+LARGEST_TILE_UM = 10_000.0
+"""Side of the largest tile that is sensible, in µm."""

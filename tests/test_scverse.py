@@ -86,12 +86,23 @@ def newest_python() -> Path:
         works = base and subprocess.run([base, "--version"], capture_output=True, check=False).returncode == 0
         pyenv = sorted(Path.home().glob(".pyenv/versions/3.13*/bin/python"))
         if not works and not pyenv:
-            pytest.skip("there is no Python 3.13 here")
+            reason = "there is no Python 3.13 here"
+            pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
         shutil.rmtree(environment, ignore_errors=True)
         subprocess.run([base if works else pyenv[-1], "-m", "venv", environment], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", "scanpy"], check=True)
         (environment / "complete").touch()
     return python
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
+def test_a_missing_python_is_a_failure_in_ci(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]
+) -> None:
+    for name, value in {"CI": ci, "PATH": "", "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(outcome, match=r"there is no Python 3\.13 here"):
+        newest_python()
 
 
 @pytest.mark.slow

@@ -70,10 +70,21 @@ def load(path: Path, schema: type[C], changes: Mapping[str, Any]) -> C:
             if not isinstance(place, dict):
                 raise ConfigError(name, f"{section} is not a section", "see --print-config")
         place[last] = value
+    return validated(schema, values, path)
+
+
+def validated(schema: type[C], values: Mapping[str, Any], source: str | Path) -> C:
+    """Check settings against a schema; errors name ``source``.
+
+    Raises
+    ------
+    ConfigError
+        If a setting is unknown or has a wrong value.
+    """
     try:
         return schema.model_validate(values)
     except ValidationError as e:
-        raise _error(path, schema, e) from e
+        raise _error(source, schema, e) from e
 
 
 def dump(config: BaseModel) -> str:
@@ -88,7 +99,7 @@ def _yaml(text: str, where: str) -> Any:
         raise ConfigError(where, f"it is not YAML ({' '.join(str(e).split())})", "correct it") from e
 
 
-def _error(path: Path, schema: type[BaseModel], error: ValidationError) -> ConfigError:
+def _error(path: str | Path, schema: type[BaseModel], error: ValidationError) -> ConfigError:
     """Name the first setting that is wrong, and what would be right."""
     first = error.errors()[0]
     location = [str(part) for part in first["loc"]]

@@ -8,10 +8,10 @@ import timm
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from genar.encoders.weights import efficientnet_lite0
-from genar.errors import ModelError
+from genar.errors import GenarError, ModelError
 from genar.progress import bar
 from genar.units import TilePx
 
@@ -105,6 +105,28 @@ def create(name: str) -> Encoder:
     return Encoder(ENCODERS[name])
 
 
+class _Caught(Dataset[Tensor | GenarError]):
+    """Tiles, or the error that stands for one: torch would make a RuntimeError of what a worker raises."""
+
+    def __init__(self, tiles: Dataset[Tensor]) -> None:
+        self.tiles = tiles
+
+    def __len__(self) -> int:
+        return len(self.tiles)  # type: ignore[arg-type]
+
+    def __getitem__(self, index: int) -> Tensor | GenarError:
+        try:
+            return self.tiles[index]
+        except GenarError as e:
+            return e
+
+
+def _batch(items: list[Tensor | GenarError]) -> Tensor | GenarError:
+    """Stack tiles, or pass on the first error among them."""
+    errors = [item for item in items if isinstance(item, GenarError)]
+    return errors[0] if errors else default_collate(items)
+
+
 @torch.inference_mode()
 def encode(
     encoder: Encoder,
@@ -135,9 +157,18 @@ def encode(
     Returns
     -------
     Features, float32 [N, dim].
+
+    Raises
+    ------
+    GenarError
+        What reading a tile raises, in whatever process.
     """
     encoder = encoder.to(device)
     pinned = torch.device(device).type == "cuda"
-    loader = DataLoader(tiles, batch_size, num_workers=workers, pin_memory=pinned)
-    batches = bar(loader, "Encoding tiles", shown=progress)
-    return np.concatenate([encoder(batch.to(device, non_blocking=True)).float().cpu().numpy() for batch in batches])
+    loader = DataLoader(_Caught(tiles), batch_size, num_workers=workers, pin_memory=pinned, collate_fn=_batch)
+    features = []
+    for batch in bar(loader, "Encoding tiles", shown=progress):
+        if isinstance(batch, GenarError):
+            raise batch
+        features.append(encoder(batch.to(device, non_blocking=True)).float().cpu().numpy())
+    return np.concatenate(features)

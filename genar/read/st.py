@@ -1,5 +1,6 @@
 """Legacy Spatial Transcriptomics sections, in the layout of her2st (Andersson et al., Nature Communications 2021)."""
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,8 @@ def st(root: Path | str, section: str, *, mpp: float, patient: str | None = None
     Raises
     ------
     DataError
-        If a file is missing, a column is missing, or the counts are not whole and non-negative.
+        If a file is missing or cannot be read, a column is missing, a position is no number, a spot stands twice, or
+        the counts are not whole and non-negative.
     SlideError
         If the image cannot be opened.
     """
@@ -82,9 +84,18 @@ def _one(root: Path, pattern: str) -> Path:
     return found[0]
 
 
+def _table(path: Path, index_col: int | None = None) -> pd.DataFrame:
+    """Read a tab-separated table, compressed or not."""
+    try:
+        return pd.read_csv(path, sep="\t", index_col=index_col)
+    except (OSError, EOFError, ValueError, zlib.error) as e:  # pandas' own errors and a wrong encoding are ValueErrors
+        why = f"it cannot be read ({' '.join(str(e).split())})"
+        raise DataError(path, why, "give a whole, tab-separated table") from e
+
+
 def _counts(path: Path) -> pd.DataFrame:
     """Read a table of spots by genes and check that it holds counts."""
-    table = pd.read_csv(path, sep="\t", index_col=0)
+    table = _table(path, index_col=0)
     values = table.to_numpy()
     if not np.issubdtype(values.dtype, np.number) or not np.isfinite(values).all():
         raise DataError(path, "it holds values that are not numbers", "give raw counts")
@@ -97,8 +108,14 @@ def _counts(path: Path) -> pd.DataFrame:
 
 def _positions(path: Path) -> pd.DataFrame:
     """Read a spot file, indexed by ``<x>x<y>``."""
-    table = pd.read_csv(path, sep="\t")
+    table = _table(path)
     missing = {"x", "y", "pixel_x", "pixel_y", "selected"} - set(table.columns)
     if missing:
         raise DataError(path, f"it lacks the columns {sorted(missing)}", "give the spot file of the ST pipeline")
-    return table.set_index(table["x"].astype(str) + "x" + table["y"].astype(str))
+    pixels = table[["pixel_x", "pixel_y"]].apply(pd.to_numeric, errors="coerce")
+    if not np.isfinite(pixels.to_numpy(np.float64)).all():
+        raise DataError(path, "it holds pixel coordinates that are not numbers", "give every spot's place in the image")
+    table = table.set_index(table["x"].astype(str) + "x" + table["y"].astype(str))
+    if not table.index.is_unique:
+        raise DataError(path, f"spot {table.index[table.index.duplicated()][0]} stands in it twice", "keep one of them")
+    return table

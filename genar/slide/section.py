@@ -3,6 +3,7 @@
 import re
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,10 +69,11 @@ def place(spots: AnnData, slide: Slide, lattice: Lattice, *, library_id: str | N
     }
 
 
-def metadata(spots: AnnData) -> dict[str, object]:
-    """Return ``uns["spatial"][library_id]["metadata"]`` of the one section that these spots are."""
+def metadata(spots: AnnData) -> dict[str, Any]:
+    """Return ``uns["spatial"][library_id]["metadata"]`` of the one section that these spots are, to read or change."""
     library = str(spots.obs[keys.LIBRARY_ID].iloc[0])
-    return dict(spots.uns[keys.SPATIAL][library][keys.METADATA])
+    found: dict[str, Any] = spots.uns[keys.SPATIAL][library][keys.METADATA]
+    return found
 
 
 def centres(spots: AnnData) -> np.ndarray:

@@ -33,9 +33,9 @@ def test_a_real_failure_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_setting_is_one_line(tmp_path: Path) -> None:
-    done = run("train", str(CONFIG), "--model.detph", "2", cwd=tmp_path)
+    done = run("train", str(CONFIG), "--model.layesr", "2", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.endswith("there is no setting model.detph; did you mean model.depth?\n")
+    assert done.stderr.endswith("there is no setting model.layesr; did you mean model.layers?\n")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -59,17 +59,15 @@ def test_ctrl_c_clears_up(tmp_path: Path) -> None:
 import signal, sys, time, types
 from pathlib import Path
 from genar.cli import app
+from genar.write.atomic import atomic
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs this in the background ignores it
 
 def work(slide, output, **options):
-    half = Path("half.h5ad")
-    try:
-        half.touch()
+    with atomic(Path("new/a.h5ad"), Path("new/a.png"), overwrite=False) as (table, _):
+        table.write_text("half")
         print("working", flush=True)
         time.sleep(30)
-    finally:
-        half.unlink()
 
 sys.modules["genar.jobs.predict"] = types.SimpleNamespace(predict_to_file=work)
 app.main(["predict", "a.svs"])

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 from genar.encoders import registry, weights
 from genar.encoders.registry import ENCODERS, Encoder, create, encode
-from genar.errors import ModelError
+from genar.errors import ModelError, SlideError
 
 
 class Tiles(Dataset[torch.Tensor]):
@@ -94,6 +94,19 @@ def test_encode_keeps_order_whatever_the_batch(encoder: Encoder) -> None:
     np.testing.assert_allclose(features, encode(encoder, tiles, batch_size=5), atol=1e-4)
     np.testing.assert_array_equal(features, encode(encoder, tiles, batch_size=2, workers=2))
     assert all(np.abs(a - b).mean() > 0.01 for a, b in zip(features, features[1:], strict=False))
+
+
+class Damaged(Tiles):
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if index == 1:
+            raise SlideError("a.svs", "its pixels cannot be decoded", "scan it again")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_tile_that_cannot_be_read(encoder: Encoder, workers: int) -> None:
+    with pytest.raises(SlideError, match=r"^a.svs: its pixels cannot be decoded; scan it again$"):
+        encode(encoder, Damaged(3), batch_size=2, workers=workers)
 
 
 def test_progress_leaves_stdout_alone(encoder: Encoder, capfd: pytest.CaptureFixture[str]) -> None:

@@ -75,6 +75,42 @@ def test_missing_files_and_columns(folder: Path) -> None:
         genar.read.st(folder, "Z1", mpp=0.7)
 
 
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"pixel_x": [20.5, np.nan, 40, 60]}, "pixel coordinates that are not numbers"),
+        ({"pixel_y": [30.25, 60, np.inf, 60]}, "pixel coordinates that are not numbers"),
+        ({"pixel_x": ["20.5", "left", "40", "60"]}, "pixel coordinates that are not numbers"),
+        ({"x": [10, 10, 11, 11]}, "spot 11x12 stands in it twice"),
+    ],
+)
+def test_spots_that_cannot_be_placed(folder: Path, changed: dict[str, list[object]], why: str) -> None:
+    path = folder / "ST-spotfiles/Z1_selection.tsv"
+    pd.read_csv(path, sep="\t").assign(**changed).to_csv(path, sep="\t", index=False)
+    with pytest.raises(DataError, match=f"Z1_selection.tsv: .*{why}"):
+        genar.read.st(folder, "Z1", mpp=0.7)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("ST-cnts/Z1.tsv.gz", b"no gzip"),
+        ("ST-cnts/Z1.tsv.gz", gzip.compress(b"\tA\n10x11\t1\n" * 99)[:30]),
+        ("ST-cnts/Z1.tsv.gz", gzip.compress(b"x")[:10] + b"\xff" * 20),
+        ("ST-cnts/Z1.tsv.gz", gzip.compress(b"\tA\n10x11\t\xff\n")),
+        ("ST-cnts/Z1.tsv.gz", gzip.compress(b"")),
+        ("ST-spotfiles/Z1_selection.tsv", b""),
+        ("ST-spotfiles/Z1_selection.tsv", b"x\ty\n1\t2\n1\t2\t3\n"),
+    ],
+    ids=["no gzip", "cut", "damaged", "not text", "empty counts", "empty spots", "ragged"],
+)
+def test_files_that_cannot_be_read(folder: Path, file: str, content: bytes) -> None:
+    (folder / file).write_bytes(content)
+    with pytest.raises(DataError, match=rf"{file}: it cannot be read \(.+\)") as e:
+        genar.read.st(folder, "Z1", mpp=0.7)
+    assert "\n" not in str(e.value)
+
+
 def test_a_section_whose_spots_have_no_counts(folder: Path) -> None:
     write_counts(folder, pd.DataFrame({"A": [1]}, index=["1x1"]))
     with pytest.raises(DataError, match="no selected spot"):
