@@ -22,8 +22,10 @@ def features(encoder: str) -> str:
 # layers
 EXPECTED = "expected"
 STD = "std"
+QUANTILES = {0.05: "q05", 0.5: "q50", 0.95: "q95"}  # where several paths were drawn
 
 # var: one row a gene
+GENE_IDS = "gene_ids"  # "" where unknown
 HELDOUT_PCC = "heldout_pcc"
 TRAIN_MEAN = "train_mean"
 

@@ -1,5 +1,6 @@
 """Tools, in scanpy's sense: what is computed from the spots."""
 
+import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,12 +9,15 @@ import torch
 from anndata import AnnData
 
 from genar import __version__, keys
-from genar.data.spots import scaled_position
-from genar.errors import DataError
-from genar.model.decoder import Spots
-from genar.model.estimate import Estimator, counts, moments
-from genar.model.store import Model, load
+from genar.data.spots import SpotTable
+from genar.device import device_of
+from genar.errors import ConfigError, DataError
+from genar.estimate import ESTIMATORS, Estimator, counts, moments, quantile
+from genar.model.decoder import Choice
+from genar.model.decoding import Decoding
 from genar.progress import bar
+from genar.slide.section import metadata
+from genar.store import Model, load
 from genar.write.anndata import result
 
 __all__ = ["predict"]
@@ -25,6 +29,8 @@ def predict(
     *,
     estimator: Estimator = "log_mean",
     seed: int = 0,
+    decoding: Decoding | None = None,
+    depth: float | None = None,
     device: str | torch.device = "cpu",
     batch_size: int = 32,
     keep_features: bool = False,
@@ -39,11 +45,16 @@ def predict(
     model
         A loaded model, a bundled model's name, or a model directory.
     estimator
-        How a count is taken from its distribution; see :data:`genar.model.estimate.Estimator`.
+        How a count is taken from its distribution; see :data:`genar.estimate.Estimator`.
     seed
-        Seed of ``estimator="sample"``; a spot's draws do not depend on the batch size.
+        Seed of ``estimator="sample"``, below 2**63; a spot's draws do not depend on the batch size.
+    decoding
+        How the scales are decoded, and how often; see :class:`genar.model.decoding.Decoding`.
+    depth
+        Median library size of the section that is predicted, for a model that is conditioned on it; by default that
+        of its training sections.
     device
-        Where to compute.
+        Where to compute: ``"auto"``, ``"cpu"``, ``"cuda[:i]"`` or a device of torch.
     batch_size
         Spots decoded at once.
     keep_features
@@ -58,52 +69,98 @@ def predict(
     Raises
     ------
     DataError
-        If the spots lack the features of the model's encoder.
+        If the spots lack the features of the model's encoder, or these are of tiles of another size.
+    ConfigError
+        If the estimator, the seed, the depth or the device is not valid.
     """
+    check_decoding(estimator, seed)
+    device = device_of(device)
     model = model if isinstance(model, Model) else load(model)
-    features = _features(adata, model)
+    decoding = decoding or Decoding()
+    depth = _depth(model, depth)
+    _check_features(adata, model)
+    table = SpotTable.of([adata], None, model.info.encoder, model.info.network, depth or 1.0)
     network = model.network.to(device).eval()
-    position = torch.from_numpy(scaled_position(adata))
-    draws = torch.from_numpy(np.random.default_rng(seed).random((adata.n_obs, len(model.panel)), dtype=np.float32))
+    names = [keys.EXPECTED, keys.STD, *(keys.QUANTILES.values() if decoding.n_samples > 1 else ())]
     parts: list[tuple[np.ndarray, ...]] = []
-    starts = range(0, adata.n_obs, batch_size)
-    for start in bar(starts, "Decoding counts", shown=progress):
-        rows = slice(start, start + batch_size)
-        probabilities = network.generate(Spots(features[rows].to(device), position[rows].to(device)))
-        mean, sd = moments(probabilities)
-        taken = counts(probabilities, estimator, draws[rows].to(device))
-        parts.append(tuple(t.cpu().numpy() for t in (taken, mean, sd)))
-    counts_, expected, std = (np.concatenate(p) for p in zip(*parts, strict=True))
-    provenance = _provenance(adata, model) | {"decoding": {"estimator": estimator, "seed": seed}}
+    for start in bar(range(0, adata.n_obs, batch_size), "Decoding counts", shown=progress):
+        rows = slice(start, min(start + batch_size, adata.n_obs))
+        uniform = _draws(seed, rows, decoding.n_samples, sum(model.info.scales), device)
+        choice = Choice(decoding.rule or model.info.network.handed_on, uniform, decoding)
+
+        def read(p: torch.Tensor, genes: slice, uniform: torch.Tensor = uniform) -> list[torch.Tensor]:
+            last = uniform[:, 0, -len(model.panel) :][:, genes]
+            quantiles = [quantile(p, q) for q in keys.QUANTILES] if decoding.n_samples > 1 else []
+            return [counts(p, estimator, last, decoding), *moments(p), *quantiles]
+
+        chunks = network.generate(table.spots(rows, device), read, choice)
+        parts.append(tuple(torch.cat(part, dim=1).cpu().numpy() for part in zip(*chunks, strict=True)))
+    taken, *layers = (np.concatenate(part) for part in zip(*parts, strict=True))
+    used = {"estimator": estimator, "seed": seed} | decoding.model_dump(exclude_none=True)
     return result(
         adata,
         panel=model.panel,
-        counts=counts_,
-        expected=expected,
-        std=std,
-        provenance=provenance,
+        counts=taken,
+        layers=dict(zip(names, layers, strict=True)),
+        provenance=_provenance(adata, model) | {"decoding": used, "depth": depth},
         keep_features=keep_features,
     )
 
 
-def _features(adata: AnnData, model: Model) -> torch.Tensor:
-    """Return the features that the model takes, or say what is missing."""
+def check_decoding(estimator: str, seed: int) -> None:
+    """Raise now, rather than after long work, if counts could not be decoded so.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such estimator, or the seed is not a whole number from 0 to 2**63 - 1, which files can hold.
+    """
+    if estimator not in ESTIMATORS:
+        raise ConfigError("--estimator", f"{estimator!r} is not known", f"give one of: {', '.join(ESTIMATORS)}")
+    if not 0 <= seed < 2**63:
+        raise ConfigError("--seed", f"{seed} is out of range", "give a whole number from 0 to 2**63 - 1")
+
+
+def _check_features(adata: AnnData, model: Model) -> None:
+    """Raise unless the spots have the features that the model takes."""
     key = keys.features(model.info.encoder)
     if key not in adata.obsm:
         why = f"obsm holds no {key!r}, which model {model.info.name} takes"
         raise DataError("the spots", why, f"run genar.pp.embed(adata, encoder={model.info.encoder!r}) first")
-    features = np.asarray(adata.obsm[key], dtype=np.float32)
+    features = adata.obsm[key]
     if features.shape[1] != model.info.feature_dim:
         why = f"obsm[{key!r}] has {features.shape[1]} columns, model {model.info.name} takes {model.info.feature_dim}"
         raise DataError("the spots", why, "embed them again")
-    return torch.from_numpy(features)
+    tile_um = float(metadata(adata).get(keys.TILE_UM, model.info.tile_um))
+    if not math.isclose(tile_um, model.info.tile_um, rel_tol=1e-6):
+        why = f"their tiles are {tile_um:g} µm wide, model {model.info.name} takes {model.info.tile_um:g} µm"
+        raise DataError("the spots", why, f"embed them again with tile_um={model.info.tile_um:g}")
+
+
+def _depth(model: Model, depth: float | None) -> float | None:
+    """Return the library size that the model is told, if it is told one."""
+    if depth is None:
+        return model.info.library_size
+    if not model.info.network.library_size:
+        why = f"model {model.info.name} is not conditioned on the sequencing depth"
+        raise ConfigError("--depth", why, "leave it out, or train with model.library_size: true")
+    if not (math.isfinite(depth) and depth >= 1):
+        raise ConfigError("--depth", f"{depth:g} is out of range", "give a median library size, 1 or more counts")
+    return depth
+
+
+def _draws(seed: int, rows: slice, n: int, positions: int, device: torch.device) -> torch.Tensor:
+    """Draw from [0, 1): float32 [B, n, positions], a spot's from the seed and its number alone."""
+    spots = range(rows.start, rows.stop)
+    streams = (np.random.Philox(key=np.array([seed, spot], dtype=np.uint64)) for spot in spots)
+    draws = np.stack([np.random.Generator(s).random((n, positions), dtype=np.float32) for s in streams])
+    return torch.from_numpy(draws).to(device)
 
 
 def _provenance(adata: AnnData, model: Model) -> dict[str, object]:
     """Collect what the result must say of how it was made."""
-    library = str(adata.obs[keys.LIBRARY_ID].iloc[0])
-    metadata = adata.uns[keys.SPATIAL][library][keys.METADATA]
-    geometry = {k: metadata[k] for k in (keys.LATTICE, keys.SPOT_UM, keys.PITCH_UM, keys.TILE_UM) if k in metadata}
+    known = metadata(adata)
+    geometry = {k: known[k] for k in (keys.LATTICE, keys.SPOT_UM, keys.PITCH_UM, keys.TILE_UM) if k in known}
     return {
         "version": __version__,
         "model": model.info.name,
@@ -111,16 +168,16 @@ def _provenance(adata: AnnData, model: Model) -> dict[str, object]:
         "encoder": model.info.encoder,
         "geometry": geometry,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "warnings": _warnings(model, metadata),
+        "warnings": _warnings(model, known),
     }
 
 
-def _warnings(model: Model, metadata: dict[str, Any]) -> list[str]:
+def _warnings(model: Model, known: dict[str, Any]) -> list[str]:
     """List what a reader of the result should know."""
     info = model.info
-    if keys.SPOT_UM not in metadata or metadata[keys.SPOT_UM] == info.spot_um:
+    if keys.SPOT_UM not in known or known[keys.SPOT_UM] == info.spot_um:
         return []
     return [
-        f"spots are {metadata[keys.SPOT_UM]:g} µm wide here, but {info.name} was trained on {info.lattice} spots of "
+        f"spots are {known[keys.SPOT_UM]:g} µm wide here, but {info.name} was trained on {info.lattice} spots of "
         f"{info.spot_um:g} µm; its counts are those of such a spot"
     ]

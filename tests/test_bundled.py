@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import genar
-from genar import keys, metrics
-from genar.model import store
-from genar.model.store import BUNDLED
+from genar import keys, metrics, store
+from genar.store import BUNDLED
 
 ROOT = Path(__file__).parents[1]
 

@@ -18,7 +18,10 @@ COMMANDS = {
     "predict": "predict counts on slides",
     "demo": "fetch a small real slide and predict it",
     "train": "train a model on measured sections",
+    "import": "convert a checkpoint of the published GenAR code",
 }
+
+MODULES = {"import": "import_"}  # commands whose name is a keyword of Python
 
 DESCRIPTION = """\
 Predict spatial gene expression from H&E whole-slide images. For each slide,
@@ -56,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"genar {version('genar')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
     for name, summary in COMMANDS.items():
-        module = import_module(f"genar.cli.{name}")
+        module = import_module(f"genar.cli.{MODULES.get(name, name)}")
         command = commands.add_parser(
             name,
             help=summary,
@@ -89,8 +92,6 @@ def _guarded(args: argparse.Namespace) -> int:
         status = int(args.run(args) or 0)
         sys.stdout.flush()  # a closed pipe shows here, not after the boundary
         return status
-    except GenarError as e:
-        return report(e, debug=args.debug)
     except KeyboardInterrupt:
         print("genar: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -98,23 +99,23 @@ def _guarded(args: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERNAL
     except Exception as e:  # noqa: BLE001 - the one boundary
-        if type(e).__name__ in ("MemoryError", "OutOfMemoryError"):  # the second is torch's, not imported here
-            print(f"genar: error: {OUT_OF_MEMORY}", file=sys.stderr)
-            return INTERNAL
-        if args.debug:
-            traceback.print_exc()
-        line = " ".join(str(e).split())
-        hint = "run again with --debug and report the traceback"
-        print(f"genar: internal error: {type(e).__name__}: {line}; {hint}", file=sys.stderr)
+        return report(e, debug=args.debug)
+
+
+def report(error: Exception, *, debug: bool) -> int:
+    """Print what went wrong on one line, and return the exit status."""
+    if type(error).__name__ in ("MemoryError", "OutOfMemoryError"):  # the second is torch's, not imported here
+        print(f"genar: error: {OUT_OF_MEMORY}", file=sys.stderr)
         return INTERNAL
-
-
-def report(error: GenarError, *, debug: bool) -> int:
-    """Print what the user gave that cannot be used, on one line, and return the exit status."""
     if debug:
         traceback.print_exception(error)
-    print(f"genar: error: {' '.join(str(error).split())}", file=sys.stderr)
-    return USAGE
+    line = " ".join(str(error).split())
+    if isinstance(error, GenarError):
+        print(f"genar: error: {line}", file=sys.stderr)
+        return USAGE
+    hint = "run again with --debug and report the traceback"
+    print(f"genar: internal error: {type(error).__name__}: {line}; {hint}", file=sys.stderr)
+    return INTERNAL
 
 
 def _hyphens(word: str) -> str:

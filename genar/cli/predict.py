@@ -35,10 +35,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--mpp", type=float, metavar="UM", help="µm per pixel, where the slide's file does not carry it")
     add("--estimator", choices=("mean", "log_mean", "mode", "sample"), default="log_mean",
         help="how a count is taken from its distribution (log_mean)")  # fmt: skip
+    add("--decoding", choices=("expected", "greedy", "sample"),
+        help="what a coarse scale hands on to the next: its expected value, its most probable one, or a drawn one "
+        "(default: as the model was made for)")  # fmt: skip
+    add("--samples", type=_natural, default=1, metavar="N", help="draw N times (--decoding sample) and average; "
+        "more than 1 adds the layers q05, q50, q95 (1)")  # fmt: skip
+    add("--temperature", type=float, default=1.0, metavar="T", help="of drawn counts, below 1 narrows (1)")
+    add("--top-k", type=_count, default=0, metavar="K", help="draw among the K most probable counts; 0 for all (0)")
+    add("--top-p", type=float, default=1.0, metavar="P", help="draw among the likeliest counts with this share (1)")
+    add("--depth", type=float, metavar="COUNTS", help="median library size to predict at, for a model that is "
+        "conditioned on it (default: that of its training sections)")  # fmt: skip
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")
     add("--batch-size", type=_natural, default=32, metavar="N", help="tiles at once (32)")
     add("--workers", type=_count, default=0, metavar="N", help="extra processes that read tiles (0)")
-    add("--seed", type=_count, default=0, metavar="N", help="seed of --estimator sample (0)")
+    add("--seed", type=_seed, default=0, metavar="N", help="seed of --estimator sample (0)")
     add("--overwrite", action="store_true", help="replace files that exist")
 
 
@@ -59,16 +69,37 @@ def _natural(text: str) -> int:
     return value
 
 
+def _seed(text: str) -> int:
+    """Read a whole number from 0 that a file can hold."""
+    value = _count(text)
+    if value >= 2**63:
+        msg = f"{text} is not below 2**63"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options as :func:`genar.jobs.predict.predict_to_file` names them."""
-    names = ("model", "spots", "pitch", "mpp", "device", "batch_size", "workers", "seed", "estimator", "overwrite")
-    return {name: getattr(args, name) for name in names}
+    from genar.cli.config import validated
+    from genar.model.decoding import Decoding
+
+    names = (
+        "model", "spots", "pitch", "mpp", "device", "batch_size", "workers", "seed", "estimator", "depth", "overwrite",
+    )  # fmt: skip
+    decoding = {
+        "rule": args.decoding or ("sample" if args.samples > 1 else None),
+        "n_samples": args.samples,
+        "temperature": args.temperature,
+        "top_k": args.top_k,
+        "top_p": args.top_p,
+    }
+    return {name: getattr(args, name) for name in names} | {"decoding": validated(Decoding, decoding, "--decoding")}
 
 
 def run(args: argparse.Namespace) -> int:
     """Predict slide after slide; one that fails is reported and the rest go on."""
     from genar.cli.app import report
-    from genar.errors import ConfigError, GenarError
+    from genar.errors import ConfigError
     from genar.jobs.predict import predict_to_file
 
     stems = [slide.stem for slide in args.slides]
@@ -76,12 +107,12 @@ def run(args: argparse.Namespace) -> int:
         if stems.count(slide.stem) > 1:
             why = f"two of the slides would be written to {slide.stem}.h5ad"
             raise ConfigError(slide, why, "predict them into different folders with -o")
-    status = 0
+    failures = []
     for slide in args.slides:
         try:
             table, picture = predict_to_file(slide, args.output, **options(args))
-        except GenarError as e:
-            status = report(e, debug=args.debug)
+        except Exception as e:  # noqa: BLE001 - the slides that follow are another matter
+            failures.append(report(e, debug=args.debug))
         else:
             print(f"wrote {table} and {picture}", file=sys.stdout, flush=True)
-    return status
+    return min(failures, default=0)  # 1, an internal error, if there was one

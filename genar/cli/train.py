@@ -15,6 +15,8 @@ examples:
   genar train configs/her2st-mini.yaml --model.width 128 --trainer.max_epochs 5
   genar train configs/her2st-mini.yaml --print-config"""
 
+YAML = (".yaml", ".yml")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
@@ -27,8 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train."""
     from genar.cli.config import dump, load, overrides
+    from genar.errors import ConfigError
     from genar.jobs.config import TrainConfig
 
+    if args.config.suffix not in YAML and any(Path(word).suffix in YAML for word in args.rest):
+        # a setting stands before CONFIG, and its value was taken for CONFIG
+        raise ConfigError(args.config, "it is no YAML file", "give CONFIG before the settings")
     changes = overrides(args.rest)
     changes |= {k: v for k, v in (("data.root", args.data), ("output", args.output)) if v is not None}
     config = load(args.config, TrainConfig, changes)

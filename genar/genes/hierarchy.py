@@ -1,11 +1,13 @@
 """Genes clustered coarse to fine: the scales at which counts are decoded."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from genar import keys
 from genar.errors import ConfigError, ModelError
@@ -29,6 +31,9 @@ class Hierarchy:
         if not np.array_equal(last, np.arange(last.size)):
             msg = "the last scale of a hierarchy must hold one gene a group"
             raise ValueError(msg)
+        self._check_nesting()
+
+    def _check_nesting(self) -> None:
         for coarse, fine in zip(self.groups, self.groups[1:], strict=False):
             if np.any(np.diff(coarse) < 0) or np.any(np.diff(coarse)[np.diff(fine) == 0] != 0):
                 msg = "groups must be contiguous, and each must lie inside one group of the scale before"
@@ -44,10 +49,9 @@ class Hierarchy:
         _, first_gene = np.unique(self.groups[k], return_index=True)
         return self.groups[k - 1][first_gene]
 
-    def pooling(self, k: int) -> NDArray[np.float32]:
-        """Return the matrix that takes gene values to group means at scale ``k``: float32 [s_k, G]."""
-        one_hot = (np.arange(self.scales[k])[:, None] == self.groups[k][None, :]).astype(np.float32)
-        return np.asarray(one_hot / one_hot.sum(axis=1, keepdims=True), dtype=np.float32)
+    def members(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return which genes are averaged over at scale ``k``: a gene and its group for each pair, two int [M]."""
+        return np.arange(self.groups[k].size), self.groups[k]
 
     def columns(self) -> pd.DataFrame:
         """Return the groups as columns ``group_<s>``, one row a gene."""
@@ -60,6 +64,32 @@ class Hierarchy:
         if missing:
             raise ModelError("genes.tsv", f"it lacks the columns {missing}", "use a complete model directory")
         return cls(tuple(genes[keys.group(s)].to_numpy(np.int64) for s in scales))
+
+
+@dataclass(frozen=True)
+class Blocks(Hierarchy):
+    """The published hierarchy: equal blocks of the ordered panel, whether or not they cut each other.
+
+    Means are adaptive average pools, whose windows overlap where a scale does not divide the panel.
+    """
+
+    @classmethod
+    def of(cls, scales: tuple[int, ...]) -> "Blocks":
+        """Return the blocks of a panel of ``scales[-1]`` genes."""
+        return cls(tuple(np.arange(scales[-1]) * s // scales[-1] for s in scales))
+
+    def _check_nesting(self) -> None:
+        """Blocks of neighbouring scales may cut each other."""
+
+    def parents(self, k: int) -> NDArray[np.int64]:
+        """Return, for each block j of scale ``k`` > 0, the one at scale ``k - 1`` that holds its start: int [s_k]."""
+        return np.arange(self.scales[k]) * self.scales[k - 1] // self.scales[k]
+
+    def members(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the genes in each block's window, from floor(i G / s) up to ceil((i + 1) G / s)."""
+        n_genes, size = self.scales[-1], self.scales[k]
+        windows = [np.arange(i * n_genes // size, -(-(i + 1) * n_genes // size)) for i in range(size)]
+        return np.concatenate(windows), np.repeat(np.arange(size), [w.size for w in windows])
 
 
 def _shares(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
@@ -124,10 +154,21 @@ def _split(profiles: NDArray[np.float64], labels: NDArray[np.int64], size: int, 
     start = 0
     for group, share in zip(ids, _shares(sizes.astype(np.int64), size), strict=True):
         members = np.flatnonzero(labels == group)
-        within = KMeans(int(share), n_init=10, random_state=seed).fit_predict(profiles[members])
-        fine[members] = start + np.unique(within, return_inverse=True)[1]
-        start += int(within.max()) + 1
+        fine[members] = start + _clusters(profiles[members], int(share), seed)
+        start += int(share)
     return fine
+
+
+def _clusters(profiles: NDArray[np.float64], number: int, seed: int) -> NDArray[np.int64]:
+    """Cluster profiles by k-means into exactly ``number`` clusters; equal profiles are split where they must be."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different profiles than clusters
+        found = KMeans(number, n_init=10, random_state=seed).fit_predict(profiles)
+    labels = np.unique(found, return_inverse=True)[1].astype(np.int64)
+    for new in range(int(labels.max()) + 1, number):
+        largest = np.bincount(labels).argmax()
+        labels[np.flatnonzero(labels == largest)[-1]] = new
+    return labels
 
 
 def _run_ids(labels: NDArray[np.int64]) -> NDArray[np.int64]:

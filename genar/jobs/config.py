@@ -1,17 +1,18 @@
 """What ``genar train`` reads from its YAML file."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from genar.model.card import CardConfig
+from genar.encoders.registry import ENCODERS
 from genar.model.config import ModelConfig
-from genar.model.module import OptimizerConfig
+from genar.units import LARGEST_TILE_UM
+from genar.write.card import CardConfig
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class DataConfig(_Strict):
@@ -53,14 +54,40 @@ class HierarchyConfig(_Strict):
     """Groups of genes at each scale; the last scale is the panel itself."""
 
     method: Literal["kmeans"] = "kmeans"
-    scales: tuple[int, ...] = (1, 4, 8, 40, 100, 200)
+    scales: tuple[Annotated[int, Field(ge=1)], ...] = (1, 4, 8, 40, 100, 200)
 
 
 class TilesConfig(_Strict):
     """How a spot becomes features: a square of ``tile_um`` µm around it, through ``encoder``."""
 
     encoder: str = "efficientnet_lite0"
-    tile_um: float = Field(154.0, gt=0)
+    tile_um: float = Field(154.0, gt=0, le=LARGEST_TILE_UM)
+
+    @field_validator("encoder")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in ENCODERS:
+            msg = f"genar knows no such encoder; use one of: {', '.join(ENCODERS)}"
+            raise ValueError(msg)
+        return name
+
+
+class OptimizerConfig(_Strict):
+    """AdamW with a linear warm-up and a cosine decay to zero.
+
+    Parameters
+    ----------
+    lr
+        Peak learning rate.
+    weight_decay
+        Decoupled weight decay.
+    warmup
+        Share of all steps over which the rate rises.
+    """
+
+    lr: float = Field(1e-3, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+    warmup: float = Field(0.1, ge=0, lt=1)
 
 
 class TrainerConfig(_Strict):
@@ -76,12 +103,26 @@ class TrainerConfig(_Strict):
         Lightning's name of the device, ``"auto"``, ``"cpu"`` or ``"gpu"``.
     gradient_clip
         Largest norm of the gradient.
+    precision
+        Lightning's name of the arithmetic: ``"bf16-mixed"`` is for GPUs that have it.
+    recompute
+        Compute the blocks' activations anew in the backward pass rather than keep them: less memory, a third more
+        time. Of panels of thousands of genes.
+    compile
+        Compile the loss with ``torch.compile``: some minutes at the start, faster steps on a GPU.
+    thin_to
+        Below 1, with ``model.library_size``: thin a spot's counts to a share drawn anew, log-uniformly, between this
+        and 1 at each step, so that the model learns what a shallower section looks like.
     """
 
     max_epochs: int = Field(20, ge=1)
     batch_size: int = Field(64, ge=1)
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     gradient_clip: float = Field(1.0, gt=0)
+    precision: Literal["32-true", "bf16-mixed"] = "32-true"
+    recompute: bool = False
+    compile: bool = False
+    thin_to: float = Field(1.0, gt=0, le=1)
 
 
 class EvaluationConfig(_Strict):
@@ -116,7 +157,14 @@ class TrainConfig(_Strict):
     trainer: TrainerConfig = TrainerConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     card: CardConfig
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**32)  # NumPy's and scikit-learn's bound
+
+    @model_validator(mode="after")
+    def _thinning_needs_depth(self) -> "TrainConfig":
+        if self.trainer.thin_to < 1 and not self.model.library_size:
+            msg = "trainer.thin_to below 1 needs model.library_size: true"
+            raise ValueError(msg)
+        return self
 
     @model_validator(mode="after")
     def _scales_end_with_the_panel(self) -> "TrainConfig":

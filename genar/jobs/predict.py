@@ -3,41 +3,21 @@
 import logging
 from pathlib import Path
 
-import torch
 from anndata import AnnData
 
 from genar import keys, pp, tl
-from genar.errors import ConfigError
-from genar.model.estimate import Estimator
-from genar.model.store import Model, load
+from genar.device import device_of
+from genar.errors import ConfigError, OutputError
+from genar.estimate import Estimator
+from genar.model.decoding import Decoding
 from genar.pl import save_overview
 from genar.slide.lattice import Lattice, lattice
 from genar.slide.open import open_slide
+from genar.store import Model, load
 from genar.write.anndata import write_h5ad
-from genar.write.atomic import atomic, check_writable
+from genar.write.atomic import ELSEWHERE, atomic, check_writable
 
 logger = logging.getLogger("genar")
-
-
-def device_of(name: str) -> torch.device:
-    """Turn ``auto``, ``cpu`` or ``cuda[:i]`` into a device; ``auto`` takes the first GPU where there is one.
-
-    Raises
-    ------
-    ConfigError
-        If the name is none of these, or there is no such GPU.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ConfigError("--device", f"{name!r} is not a device", "give auto, cpu, cuda or cuda:<number>") from None
-    if device.type not in ("cpu", "cuda"):
-        raise ConfigError("--device", f"{name!r} is not supported", "give auto, cpu, cuda or cuda:<number>")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ConfigError("--device", f"there is no GPU {name!r} here", "give --device cpu")
-    return device
 
 
 def predict(
@@ -52,6 +32,8 @@ def predict(
     workers: int = 0,
     seed: int = 0,
     estimator: Estimator = "log_mean",
+    decoding: Decoding | None = None,
+    depth: float | None = None,
     progress: bool = False,
 ) -> AnnData:
     """Predict the counts of a model's genes on a slide.
@@ -75,9 +57,14 @@ def predict(
     workers
         Processes that read tiles beside this one.
     seed
-        Seed of ``estimator="sample"``.
+        Seed of ``estimator="sample"``, below 2**63.
     estimator
-        How a count is taken from its distribution; see :data:`genar.model.estimate.Estimator`.
+        How a count is taken from its distribution; see :data:`genar.estimate.Estimator`.
+    decoding
+        How the scales are decoded, and how often; see :class:`genar.model.decoding.Decoding`.
+    depth
+        Median library size of the section to predict, for a model that is conditioned on it; by default that of its
+        training sections.
     progress
         Show progress bars.
 
@@ -92,20 +79,24 @@ def predict(
         If the slide cannot be read, has no plausible resolution, or shows no tissue.
     ModelError
         If the model cannot be loaded.
+    ConfigError
+        If an option has a value that it cannot have.
     """
+    tl.check_decoding(estimator, seed)
     target = device_of(device)
     model = model if isinstance(model, Model) else load(model)
     geometry = _geometry(model, spots, pitch)
     with open_slide(slide, mpp) as opened:
         adata = pp.spots(opened, geometry, tile_um=model.info.tile_um)
         pp.embed(
-            adata, opened, encoder=model.info.encoder, device=target, batch_size=batch_size, workers=workers,
-            progress=progress,
+            adata, opened, encoder=model.info.encoder, tile_um=model.info.tile_um, device=target,
+            batch_size=batch_size, workers=workers, progress=progress,
         )  # fmt: skip
         digest = opened.sha256()
     result = tl.predict(
-        adata, model, estimator=estimator, seed=seed, device=target, batch_size=batch_size, progress=progress
-    )
+        adata, model, estimator=estimator, seed=seed, decoding=decoding, depth=depth, device=target,
+        batch_size=batch_size, progress=progress,
+    )  # fmt: skip
     result.uns["genar"]["slide_sha256"] = digest
     return result
 
@@ -123,6 +114,8 @@ def predict_to_file(
     workers: int = 0,
     seed: int = 0,
     estimator: Estimator = "log_mean",
+    decoding: Decoding | None = None,
+    depth: float | None = None,
     overwrite: bool = False,
 ) -> tuple[Path, Path]:
     """Predict a slide and write ``<stem>.h5ad`` and a picture, ``<stem>.png``, to the folder ``output``.
@@ -136,14 +129,16 @@ def predict_to_file(
     Raises
     ------
     OutputError
-        If a file exists and ``overwrite`` is not set, or the folder cannot be written to.
+        If a file exists and ``overwrite`` is not set, or is the slide itself, or the folder cannot be written to.
     """
     table, picture = output / f"{slide.stem}.h5ad", output / f"{slide.stem}.png"
     for path in (table, picture):
+        if _same(path, slide):
+            raise OutputError(path, "it is the slide itself", ELSEWHERE)
         check_writable(path, overwrite=overwrite)
     adata = predict(
         slide, model, spots=spots, pitch=pitch, mpp=mpp, device=device, batch_size=batch_size, workers=workers,
-        seed=seed, estimator=estimator, progress=True,
+        seed=seed, estimator=estimator, decoding=decoding, depth=depth, progress=True,
     )  # fmt: skip
     with atomic(table, picture, overwrite=overwrite) as (table_beside, picture_beside):
         write_h5ad(adata, table_beside)
@@ -151,6 +146,14 @@ def predict_to_file(
     for warning in adata.uns[keys.GENAR]["warnings"]:
         logger.warning("%s: %s", slide.name, warning)
     return table, picture
+
+
+def _same(path: Path, slide: Path) -> bool:
+    """Tell whether both are one file; what cannot be looked up is not."""
+    try:
+        return path.samefile(slide)
+    except OSError:
+        return False
 
 
 def _geometry(model: Model, spots: str | None, pitch: float | None) -> Lattice:

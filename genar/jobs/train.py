@@ -10,18 +10,21 @@ import pandas as pd
 import torch
 import yaml
 from anndata import AnnData
+from lightning.pytorch.accelerators import CUDAAccelerator, MPSAccelerator
 from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.loggers import CSVLogger
 
 from genar import __version__, keys, metrics, pp, read, tl
 from genar.baselines import gene_mean, pca_ridge
-from genar.data.spots import SpotsDataModule, SpotTable
-from genar.errors import ConfigError
+from genar.data.spots import SpotsDataModule, SpotTable, library_size
+from genar.errors import ConfigError, OutputError
 from genar.genes import hierarchy, panel
 from genar.jobs.config import TrainConfig
-from genar.model.card import model_card
-from genar.model.module import GenARModule
-from genar.model.store import Model, ModelInfo, build, save
+from genar.jobs.module import GenARModule
+from genar.slide.section import metadata
+from genar.store import Model, ModelInfo, build, check_free, save
+from genar.write.atomic import ELSEWHERE, check_writable
+from genar.write.card import model_card
 
 __all__ = ["TrainConfig", "evaluate", "fit", "load_sections", "train"]
 
@@ -43,8 +46,41 @@ def train(config: TrainConfig) -> Path:
     Returns
     -------
     The model directory.
+
+    Raises
+    ------
+    ConfigError
+        If the run cannot be done as it is configured.
+    OutputError
+        If the run folder cannot be written to, or holds something else where a model is to go.
+    DataError, SlideError
+        If a section cannot be read.
     """
+    _check(config)
     sections = load_sections(config)
+    try:
+        return _train(config, sections)
+    except OSError as e:  # nothing is read from here on
+        why = f"it cannot be written to ({e.strerror or e})"
+        raise OutputError(e.filename or config.output, why, f"free space, or {ELSEWHERE}") from e
+
+
+def _check(config: TrainConfig) -> None:
+    """Raise now, rather than after long work, if the run could not be done or written."""
+    folds = config.data.sections if config.evaluation.split == "leave_one_section_out" else ()
+    if len(folds) == 1:
+        why = "leaving one section out needs two"
+        raise ConfigError("data.sections", why, "name more or set evaluation.split: none")
+    if config.trainer.accelerator == "gpu" and not (CUDAAccelerator.is_available() or MPSAccelerator.is_available()):
+        raise ConfigError("trainer.accelerator", "there is no GPU here", "set it to auto or cpu")
+    for name in ("config.yaml", "heldout.csv", "heldout_genes.csv", "logs/final/metrics.csv"):
+        check_writable(config.output / name, overwrite=True)
+    for directory in (config.output / "model", *(config.output / "folds" / name for name in folds)):
+        check_free(directory)
+
+
+def _train(config: TrainConfig, sections: Sequence[AnnData]) -> Path:
+    """Do what :func:`train` says with sections that have been read."""
     config.output.mkdir(parents=True, exist_ok=True)
     (config.output / "config.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
     table, pcc = pd.DataFrame(), pd.Series(dtype=np.float64)
@@ -86,17 +122,24 @@ def fit(config: TrainConfig, sections: Sequence[AnnData], logs: Path) -> Model:
     genes = panel.top_mean(list(sections), config.panel.n_genes)
     counts = SpotTable.of(sections, genes, config.tiles.encoder).counts
     order, tree = hierarchy.kmeans(counts, config.hierarchy.scales, config.seed)
-    table = SpotTable.of(sections, genes[order], config.tiles.encoder)
+    table = SpotTable.of(sections, genes[order], config.tiles.encoder, config.model)
     frame = pd.DataFrame({keys.TRAIN_MEAN: table.counts.mean(axis=0)}, index=genes[order])
     frame = frame.join(tree.columns().set_index(frame.index))
+    if keys.GENE_IDS in sections[0].var:
+        frame.insert(0, keys.GENE_IDS, sections[0].var.loc[frame.index, keys.GENE_IDS].astype(str))
     info = _info(config, sections, table, tree.scales)
     network = build(info, frame)
     network.condition.feature_mean.copy_(torch.from_numpy(table.features.mean(axis=0)))
-    network.condition.feature_std.copy_(torch.from_numpy(table.features.std(axis=0) + 1e-6))
+    std = table.features.std(axis=0)
+    network.condition.feature_std.copy_(torch.from_numpy(np.where(std > 1e-6, std, 1.0).astype(np.float32)))
+    if config.model.library_size:
+        network.condition.log_library_mean.fill_(float(table.log_library_size.mean()))
+    network.recompute = config.trainer.recompute
     trainer = L.Trainer(
         max_epochs=config.trainer.max_epochs,
         accelerator=config.trainer.accelerator,
         devices=1,
+        precision=config.trainer.precision,
         gradient_clip_val=config.trainer.gradient_clip,
         logger=CSVLogger(logs.parent, name=logs.name, version=""),
         callbacks=[RichProgressBar()],
@@ -105,7 +148,13 @@ def fit(config: TrainConfig, sections: Sequence[AnnData], logs: Path) -> Model:
         log_every_n_steps=5,
         deterministic=True,
     )
-    trainer.fit(GenARModule(network, config.optimizer), SpotsDataModule(table, config.trainer.batch_size))
+    try:
+        module = GenARModule(network, config.optimizer, config.trainer.thin_to)
+        if config.trainer.compile:
+            network.loss = torch.compile(network.loss)  # type: ignore[method-assign]
+        trainer.fit(module, SpotsDataModule(table, config.trainer.batch_size))
+    except SystemExit as e:  # what Lightning makes of an interrupt
+        raise KeyboardInterrupt from e
     return Model(info, frame, network.cpu().eval())
 
 
@@ -141,16 +190,13 @@ def evaluate(model: Model, train_sections: Sequence[AnnData], test: AnnData) -> 
 
 def _leave_one_section_out(config: TrainConfig, sections: Sequence[AnnData]) -> tuple[pd.DataFrame, pd.Series]:
     """Train without each section in turn; write the folds' models and tables, return metrics and mean correlations."""
-    if len(sections) < 2:
-        raise ConfigError(
-            "data.sections", "leaving one section out needs two", "name more or set evaluation.split: none"
-        )
     tables, correlations = [], {}
     for name, test in zip(config.data.sections, sections, strict=True):
         logger.info("training without section %s", name)
         others = [s for s in sections if s is not test]
         model = fit(config, others, config.output / "logs" / name)
         table, pcc = evaluate(model, others, test)
+        pcc = pcc.fillna(0.0)  # before sections are averaged: undefined is no correlation, not one left out
         model.panel[keys.HELDOUT_PCC] = pcc
         table.insert(0, "section", name)
         save(model, config.output / "folds" / name, model_card(model.info, config.card, table))
@@ -165,19 +211,19 @@ def _leave_one_section_out(config: TrainConfig, sections: Sequence[AnnData]) -> 
 
 def _info(config: TrainConfig, sections: Sequence[AnnData], table: SpotTable, scales: tuple[int, ...]) -> ModelInfo:
     """Describe the model, with the spots' geometry as the sections state it."""
-    library = str(sections[0].obs[keys.LIBRARY_ID].iloc[0])
-    metadata = sections[0].uns[keys.SPATIAL][library][keys.METADATA]
+    known = metadata(sections[0])
     return ModelInfo(
         name=config.name,
         encoder=config.tiles.encoder,
         feature_dim=table.features.shape[1],
         tile_um=config.tiles.tile_um,
-        lattice=metadata[keys.LATTICE],
-        spot_um=metadata[keys.SPOT_UM],
-        pitch_um=metadata[keys.PITCH_UM],
+        lattice=known[keys.LATTICE],
+        spot_um=known[keys.SPOT_UM],
+        pitch_um=known[keys.PITCH_UM],
         scales=scales,
         max_count=int(table.counts.max()),
         network=config.model,
+        library_size=float(np.median([library_size(s) for s in sections])),
         genar_version=__version__,
         sections=tuple(str(s.obs[keys.LIBRARY_ID].iloc[0]) for s in sections),
     )

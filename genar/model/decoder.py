@@ -1,43 +1,53 @@
-"""GenAR with the block-causal decoder: every token is computed once, scale by scale.
+"""What the two decoders share: tables, blocks, head, the loss over scales and the choice of values between them.
 
-All scales lie in one sequence of s_1 + ... + s_K positions, coarse to fine. A position stands for one group of genes
-(at the last scale: one gene), sees its own scale and all coarser ones, and predicts its group's mean count as a
-distribution over the tokens 0..max_count. Its input is the value of its parent group, measured in training
-(teacher forcing), generated in prediction.
+Symbols are the paper's: G genes, K scales of s_1 < ... < s_K = G groups, V count tokens, width d, B spots.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from genar.genes.hierarchy import Hierarchy
-from genar.model import losses
-from genar.model.condition import Condition
-from genar.model.config import ModelConfig
-from genar.model.layers import Block, KeyValue, norm, zero_linear
+from genar.model.condition import Condition, Spots, given
+from genar.model.config import ModelConfig, Rule
+from genar.model.decoding import Decoding, draw
+from genar.model.distributions import distribution_of
+from genar.model.fused import NORM_EPS
+from genar.model.layers import Block, KeyValue, Modulation, zero_linear
+
+T = TypeVar("T")
+Read = Callable[[Tensor, slice], T]
+"""Takes the probabilities [B, g, V] of a slice of the panel's genes, and makes of them what the caller wants."""
+
+CHUNK_BYTES = 2**30  # what the activations of one chunk of genes may take
 
 
 @dataclass(frozen=True)
-class Spots:
-    """A batch of spots as the network takes them.
+class Choice:
+    """How values are chosen between scales.
 
-    Parameters
-    ----------
-    features
-        The encoder's features, float32 [B, D].
-    position
-        x and y scaled to [0, 1] over the slide, float32 [B, 2].
+    ``rule`` is as in :class:`~genar.model.decoding.Decoding`; for ``"sample"``, ``uniform`` holds draws in [0, 1),
+    [B, n, s_1 + ... + s_K], for n paths a spot, and ``decoding`` says how a distribution is narrowed first.
     """
 
-    features: Tensor
-    position: Tensor
+    rule: Rule
+    uniform: Tensor | None = None
+    decoding: Decoding = Decoding()
+
+    @property
+    def paths(self) -> int:
+        """Number of paths a spot, n."""
+        return given(self.uniform).shape[1] if self.rule == "sample" else 1
 
 
-class GenAR(nn.Module):
-    """Count tokens of a panel of G genes, decoded over the K scales of a hierarchy.
+class Decoder(nn.Module):
+    """Counts of a panel of genes, decoded over the scales of a hierarchy.
 
     Parameters
     ----------
@@ -48,110 +58,118 @@ class GenAR(nn.Module):
     feature_dim
         Dimension D of the encoder's features.
     max_count
-        The largest count token; the vocabulary has V = max_count + 1 tokens.
+        The largest count; the vocabulary has V = max_count + 1 tokens.
     """
 
     def __init__(self, config: ModelConfig, hierarchy: Hierarchy, feature_dim: int, max_count: int) -> None:
         super().__init__()
         self.config, self.hierarchy, self.max_count = config, hierarchy, max_count
-        self.scales = hierarchy.scales
-        d, n_genes = config.width, self.scales[-1]
-        self.condition = Condition(
-            feature_dim, config.condition_width, config.position, config.dropout, config.feature_dropout
-        )
+        self.scales, self.recompute = hierarchy.scales, False
+        if config.scale_weights is not None and len(config.scale_weights) != len(self.scales):
+            msg = f"{len(config.scale_weights)} scale_weights for {len(self.scales)} scales"
+            raise ValueError(msg)
+        d = config.width
+        self.distribution = distribution_of(config, max_count)
+        self.condition = Condition(config, feature_dim)
         self.start = nn.Parameter(torch.randn(d) * 0.02)
         self.token = nn.Embedding(max_count + 1, d)
-        self.gene = nn.Embedding(n_genes, d)
+        self.gene = nn.Embedding(self.scales[-1], d)
         self.scale = nn.Embedding(len(self.scales), d)
-        rates = np.linspace(0, config.drop_path, config.depth)
         self.blocks = nn.ModuleList(
-            Block(d, config.heads, config.mlp_ratio, config.condition_width, float(rate)) for rate in rates
+            Block(d, config.heads, config.mlp_ratio, config.condition_width, float(rate), qk_norm=config.qk_norm)
+            for rate in np.linspace(0, config.drop_path, config.layers)
         )
         self.head_modulation = nn.Sequential(nn.SiLU(), zero_linear(config.condition_width, 2 * d))
-        self.film = nn.Sequential(nn.Linear(d, d), nn.ReLU(), zero_linear(d, 2 * d))
-        self.head = nn.Linear(d, max_count + 1)
-        self._register_hierarchy(hierarchy)
-        self._init()
-
-    def _register_hierarchy(self, hierarchy: Hierarchy) -> None:
-        """Keep, as buffers that follow the device but are not saved, what the hierarchy means in tensors."""
-        for k in range(len(self.scales)):
-            self.register_buffer(f"pooling_{k}", torch.from_numpy(hierarchy.pooling(k)), persistent=False)
+        self.film = nn.Sequential(nn.Linear(d, d // 2), nn.ReLU(), zero_linear(d // 2, 2 * d)) if config.film else None
+        self.head = nn.Linear(d, self.distribution.channels)
+        for k in range(len(self.scales)):  # buffers that follow the device but are not saved
+            genes, groups = (torch.from_numpy(a) for a in hierarchy.members(k))
+            self.register_buffer(f"members_{k}", genes, persistent=False)
+            self.register_buffer(f"groups_{k}", groups, persistent=False)
             if k > 0:
                 self.register_buffer(f"parents_{k}", torch.from_numpy(hierarchy.parents(k)), persistent=False)
-        of_scale = torch.repeat_interleave(torch.arange(len(self.scales)), torch.tensor(self.scales))
-        self.mask: Tensor
-        self.register_buffer("mask", of_scale[:, None] >= of_scale[None, :], persistent=False)  # [S, S]
-
-    def _init(self) -> None:
-        """Start from small embeddings."""
         for embedding in (self.token, self.gene, self.scale):
             nn.init.normal_(embedding.weight, std=0.02)
 
-    def group_means(self, counts: Tensor) -> list[Tensor]:
-        """Return each scale's targets, the mean counts [B, s_k] of its groups, from gene ``counts`` [B, G]."""
-        clipped = counts.to(self.head.weight.dtype).clamp(max=self.max_count)
-        return [clipped @ self.get_buffer(f"pooling_{k}").T for k in range(len(self.scales))]
-
-    def embed_values(self, values: Tensor) -> Tensor:
-        """Embed real ``values`` [...] in 0..max_count between the embeddings of the two nearest tokens: [..., d]."""
-        low = values.floor().clamp(0, self.max_count)
-        upper = (values - low).unsqueeze(-1)
-        high = (low + 1).clamp(max=self.max_count)
-        return torch.lerp(self.token(low.long()), self.token(high.long()), upper)
-
-    def _inputs(self, k: int, coarser: Tensor | None, batch: int) -> tuple[Tensor, Tensor]:
-        """Return scale k's inputs [B, s_k, d], from the values [B, s_{k-1}] of the scale before, and its identity."""
-        identity = self.get_buffer(f"pooling_{k}") @ self.gene.weight  # [s_k, d]: the mean of the group's genes
-        if coarser is None:
-            value = self.start.expand(batch, self.scales[k], -1)
-        else:
-            value = self.embed_values(coarser)[:, self.get_buffer(f"parents_{k}")]
-        return value + identity + self.scale.weight[k], identity
-
-    def _logits(self, x: Tensor, condition: Tensor, identity: Tensor) -> Tensor:
-        """Turn hidden states [B, S, d] into logits [B, S, V]: AdaLN by the condition, FiLM by the genes' identity."""
-        scale, shift = self.head_modulation(condition).unsqueeze(1).chunk(2, dim=-1)
-        gamma, beta = self.film(identity).chunk(2, dim=-1)
-        return self.head((norm(x) * (1 + scale) + shift) * (1 + gamma) + beta)  # type: ignore[no-any-return]
-
-    def forward(self, spots: Spots, values: list[Tensor]) -> list[Tensor]:
-        """Return the logits [B, s_k, V] of every scale, given the ``values`` [B, s_k] of all scales but the last."""
-        condition = self.condition(spots.features, spots.position)
-        coarser = [None, *values]
-        parts = [self._inputs(k, coarser[k], len(condition)) for k in range(len(self.scales))]
-        x = torch.cat([inputs for inputs, _ in parts], dim=1)  # [B, S, d]
-        for block in self.blocks:
-            x, _ = block(x, condition, self.mask)
-        logits = self._logits(x, condition, torch.cat([identity for _, identity in parts]))
-        return list(torch.split(logits, list(self.scales), dim=1))
+    def forward(self, spots: Spots, values: Sequence[Tensor]) -> list[Tensor]:
+        """Return the head's outputs [B, s_k, C] of every scale, given the ``values`` [B, s_k] of all but the last."""
+        raise NotImplementedError
 
     def loss(self, spots: Spots, counts: Tensor) -> Tensor:
         """Return the training loss for measured ``counts`` [B, G]: the mean over scales of the summed divergences."""
-        values = self.group_means(counts)
-        logits = self(spots, values[:-1])
-        coarse = [losses.two_point(z, v) for z, v in zip(logits[:-1], values[:-1], strict=True)]
-        fine = losses.gaussian(logits[-1], values[-1], self.config.sigma_slope, self.config.sigma_floor)
-        return torch.stack([d.sum(dim=1).mean() for d in [*coarse, fine]]).mean()
+        raise NotImplementedError
 
-    @torch.no_grad()
-    def generate(self, spots: Spots) -> Tensor:
-        """Decode scale by scale with a key/value cache, and return the last scale's probabilities [B, G, V].
+    def generate(self, spots: Spots, read: Read[T], choice: Choice | None = None) -> list[T]:
+        """Decode free-running, scale by scale.
 
-        Between scales the expected value of each group is handed on: a mean is real, so it is not rounded.
+        ``read`` is called with the last scale's probabilities [B, g, V] of each chunk of genes, and the chunk; what it
+        returned is returned, in the panel's order. By default ``choice`` is as the model's ``handed_on`` says.
         """
-        condition = self.condition(spots.features, spots.position)
-        caches: list[KeyValue | None] = [None] * len(self.blocks)
-        value: Tensor | None = None
-        for k in range(len(self.scales)):
-            x, identity = self._inputs(k, value, len(condition))
-            for i, block in enumerate(self.blocks):
-                x, caches[i] = block(x, condition, past=caches[i])
-            logits = self._logits(x, condition, identity)
-            probabilities = F.softmax(logits, dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
-            value = self.expect(probabilities)
-        return probabilities
+        raise NotImplementedError
 
-    def expect(self, probabilities: Tensor) -> Tensor:
-        """Return the expected count [...] of token ``probabilities`` [..., V]."""
-        return probabilities @ torch.arange(self.max_count + 1, device=probabilities.device, dtype=probabilities.dtype)
+    def through(self, i: int, *args: Any, **options: Any) -> tuple[Tensor, KeyValue]:
+        """Pass block i; see :meth:`~genar.model.layers.Block.forward`."""
+        if self.recompute and torch.is_grad_enabled():
+            return checkpoint(self.blocks[i], *args, use_reentrant=False, **options)  # type: ignore[no-any-return]
+        return self.blocks[i](*args, **options)  # type: ignore[no-any-return]
+
+    def pool(self, genes: Tensor, k: int) -> Tensor:
+        """Return the means [s_k, ...] over the groups of scale ``k`` of ``genes`` [G, ...]."""
+        members, groups = self.get_buffer(f"members_{k}"), self.get_buffer(f"groups_{k}")
+        sums = genes.new_zeros(self.scales[k], *genes.shape[1:]).index_add_(0, groups, genes[members])
+        return sums / groups.bincount().to(genes.dtype).view(-1, *[1] * (genes.dim() - 1))
+
+    def group_means(self, counts: Tensor) -> list[Tensor]:
+        """Return each scale's targets, the mean values [B, s_k] of its groups, from gene ``counts`` [B, G]."""
+        values = self.distribution.values(counts.to(self.head.weight.dtype))
+        return [self.pool(values.T, k).T for k in range(len(self.scales))]
+
+    def embed_values(self, values: Tensor) -> Tensor:
+        """Embed real ``values`` [...] in 0..max_count between the embeddings of the two nearest tokens: [..., d]."""
+        values = values.clamp(0, self.max_count)
+        low = values.floor()
+        high = (low + 1).clamp(max=self.max_count)
+        return torch.lerp(self.token(low.long()), self.token(high.long()), (values - low).unsqueeze(-1))
+
+    def modulations(self, condition: Tensor, copies: int = 1) -> tuple[list[Modulation], tuple[Tensor, Tensor]]:
+        """Turn the ``condition`` [B, c] into what modulates each block and the head, for ``copies`` of each spot."""
+        scale, shift = self.head_modulation(condition).unsqueeze(1).chunk(2, dim=-1)
+
+        def copy(t: Tensor) -> Tensor:
+            return t if copies == 1 else t.repeat_interleave(copies, dim=0)
+
+        blocks = [tuple(copy(m) for m in block.modulate(condition)) for block in self.blocks]  # type: ignore[operator]
+        return blocks, (copy(1 + scale), copy(shift))
+
+    def read_out(self, x: Tensor, modulation: tuple[Tensor, Tensor], identity: Tensor | None) -> Tensor:
+        """Turn hidden states [B, S, d] into outputs [B, S, C]: AdaLN by the condition, FiLM by the genes' identity."""
+        scale, shift = modulation
+        x = torch.addcmul(shift, F.layer_norm(x, x.shape[-1:], eps=NORM_EPS), scale)
+        if self.film is not None and identity is not None:
+            gamma, beta = self.film(identity).chunk(2, dim=-1)
+            x = torch.addcmul(beta, x, 1 + gamma)
+        return self.head(x)  # type: ignore[no-any-return]
+
+    def weighted(self, divergences: Sequence[Tensor]) -> Tensor:
+        """Return the loss: each scale's summed divergence [B], averaged over spots and, by weight, over scales."""
+        each = torch.stack([d.mean() for d in divergences])
+        weights = each.new_tensor(self.config.scale_weights or [1.0] * len(each))
+        return (each * (weights / weights.sum())).sum()
+
+    def choose(self, out: Tensor, choice: Choice, k: int) -> Tensor:
+        """Return the values [B n, s_k] that the outputs [B n, s_k, C] of scale k hand on."""
+        if choice.rule == "expected" or self.config.distribution in ("mse", "gaussian_nll"):
+            return self.distribution.expected(out)
+        probabilities = self.distribution.probabilities(out)
+        if choice.rule == "greedy":
+            return probabilities.argmax(dim=-1).to(probabilities.dtype)
+        start = sum(self.scales[:k])
+        uniform = given(choice.uniform)[..., start : start + self.scales[k]].flatten(0, 1)
+        return draw(choice.decoding.sharpen(probabilities), uniform).to(probabilities.dtype)
+
+
+def mean_over_paths(probabilities: Tensor, spots: int) -> Tensor:
+    """Average ``probabilities`` [B n, g, V] over the n sampled paths of each of B ``spots``: [B, g, V]."""
+    if len(probabilities) == spots:
+        return probabilities
+    return probabilities.unflatten(0, (spots, -1)).mean(dim=1)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Soft-label losses over count tokens, without a dense target."""
+"""Losses over count tokens, without a dense target."""
 
 import math
 
@@ -9,20 +9,9 @@ REACH = 6.0  # standard deviations at which the Gaussian label is cut off: what 
 
 
 def two_point(logits: Tensor, mean: Tensor) -> Tensor:
-    """KL divergence from the two-point label on the integers around a group mean.
+    """KL divergence [...] of ``logits`` [..., V] from the two-point label on the integers around a ``mean`` [...].
 
     A mean m is labelled ``ceil(m) - m`` on floor(m) and ``m - floor(m)`` on ceil(m) (all on m where it is whole).
-
-    Parameters
-    ----------
-    logits
-        [..., V], one a count token.
-    mean
-        Group means, [...], from 0 to V - 1.
-
-    Returns
-    -------
-    The divergence of each position, [...].
     """
     low = mean.floor()
     upper = mean - low
@@ -32,22 +21,9 @@ def two_point(logits: Tensor, mean: Tensor) -> Tensor:
 
 
 def gaussian(logits: Tensor, count: Tensor, slope: float, floor: float) -> Tensor:
-    """KL divergence from a Gaussian around the measured count, discretised over the tokens.
+    """KL divergence [...] of ``logits`` [..., V] from a Gaussian around a measured ``count`` mu, cut into the tokens.
 
-    Its standard deviation grows with the count: sigma = slope * mu + floor (paper: 0.01 and 1).
-
-    Parameters
-    ----------
-    logits
-        [..., V], one a count token.
-    count
-        Measured counts mu, [...], from 0 to V - 1.
-    slope, floor
-        alpha and beta of the paper.
-
-    Returns
-    -------
-    The divergence of each position, [...].
+    Its standard deviation grows with the count: sigma = slope * mu + floor (alpha, beta in the paper: 0.01 and 1).
     """
     sigma = slope * count + floor
     reach = math.ceil(REACH * float(sigma.max()))
@@ -57,6 +33,40 @@ def gaussian(logits: Tensor, count: Tensor, slope: float, floor: float) -> Tenso
     weights = torch.where(inside, torch.exp(-0.5 * z.square()), 0.0)
     weights = weights / weights.sum(dim=-1, keepdim=True)
     return _divergence(logits, tokens.clamp(0, logits.shape[-1] - 1).long(), weights)
+
+
+def cross_entropy(logits: Tensor, count: Tensor) -> Tensor:
+    """Negative log-likelihood [...] of whole ``count`` [...] under ``logits`` [..., V]."""
+    return logits.logsumexp(dim=-1) - logits.gather(-1, count.long().unsqueeze(-1)).squeeze(-1)
+
+
+def ranked_probability(logits: Tensor, value: Tensor) -> Tensor:
+    """Ranked probability score [...] (the CRPS on integers) of ``logits`` [..., V] for a real ``value`` [...].
+
+    The sum over tokens of the squared difference between the predicted and the measured distribution function. A
+    value between two integers counts as a mixture of both, as in :func:`two_point`.
+    """
+    cdf = torch.softmax(logits, dim=-1).cumsum(dim=-1)
+    below = torch.cat([torch.zeros_like(cdf[..., :1]), cdf.cumsum(dim=-1)], dim=-1)  # sums of cdf over tokens < t
+    low = value.floor()
+    upper = value - low
+    at = low.long().unsqueeze(-1)
+    squares = cdf.square().sum(dim=-1)
+    # The measured function is 0 below low, 1 - upper at low and 1 above it.
+    cross = (below[..., -1:] - below.gather(-1, at)).squeeze(-1) - upper * cdf.gather(-1, at).squeeze(-1)
+    measured = logits.shape[-1] - low - 1 + (1 - upper).square()
+    return squares - 2 * cross + measured
+
+
+def negative_binomial(log_mean: Tensor, log_dispersion: Tensor, value: Tensor) -> Tensor:
+    """Negative log-likelihood [...] of a count or mean count under a negative binomial.
+
+    Variance is ``mean + mean**2 / dispersion``. Between integers the gamma functions interpolate.
+    """
+    r = log_dispersion.exp()
+    log_total = torch.logaddexp(log_dispersion, log_mean)
+    log_pmf = torch.lgamma(value + r) - torch.lgamma(r) - torch.lgamma(value + 1)
+    return -(log_pmf + r * (log_dispersion - log_total) + value * (log_mean - log_total))
 
 
 def _divergence(logits: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:

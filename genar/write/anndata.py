@@ -25,8 +25,7 @@ def result(
     *,
     panel: pd.DataFrame,
     counts: NDArray[np.integer],
-    expected: NDArray[np.float32],
-    std: NDArray[np.float32],
+    layers: dict[str, NDArray[np.float32]],
     provenance: dict[str, object],
     keep_features: bool = False,
 ) -> AnnData:
@@ -37,11 +36,11 @@ def result(
     spots
         The spots, with centres in ``obsm["spatial"]`` and the slide in ``uns["spatial"]``.
     panel
-        The genes, indexed by symbol; becomes ``var``.
+        The genes, indexed by symbol; becomes ``var``, with empty ``gene_ids`` where it has none.
     counts
         Predicted counts, int [N, G].
-    expected, std
-        Mean and standard deviation of the predicted distribution, float32 [N, G].
+    layers
+        Mean, standard deviation and more of the predicted distribution, float32 [N, G] each.
     provenance
         What becomes ``uns["genar"]``.
     keep_features
@@ -57,13 +56,16 @@ def result(
         If an array is not spots by genes, the counts are not whole numbers that int32 holds, a gene stands twice in
         the panel, or the section's name cannot be a key.
     """
-    _check(spots, panel, {"counts": counts, keys.EXPECTED: expected, keys.STD: std})
+    _check(spots, panel, {"counts": counts, **layers})
     obs = spots.obs.copy()
     obs[keys.TOTAL_COUNTS] = counts.sum(axis=1).astype(np.int64)
     obs[keys.N_GENES] = (counts > 0).sum(axis=1).astype(np.int64)
-    adata = AnnData(csr_matrix(counts.astype(np.int32)), obs=obs, var=panel.rename_axis(None))
-    adata.layers[keys.EXPECTED] = expected.astype(np.float32)
-    adata.layers[keys.STD] = std.astype(np.float32)
+    var = panel.rename_axis(None)
+    if keys.GENE_IDS not in var:
+        var.insert(0, keys.GENE_IDS, "")
+    adata = AnnData(csr_matrix(counts.astype(np.int32)), obs=obs, var=var)
+    for name, layer in layers.items():
+        adata.layers[name] = layer.astype(np.float32)
     for key in spots.obsm:
         if key == keys.SPATIAL or keep_features:
             adata.obsm[key] = np.asarray(spots.obsm[key]).copy()

@@ -78,7 +78,7 @@ def test_every_command_is_in_the_help(genar) -> None:
 
 def test_help_is_light() -> None:
     code = "import sys\nfrom genar.cli.app import main\ntry: main(sys.argv[1:])\nexcept SystemExit: print(*sys.modules)"
-    for words in (["--help"], ["predict", "--help"], ["train", "--help"], ["predict"]):
+    for words in (["--help"], ["predict", "--help"], ["train", "--help"], ["import", "--help"], ["predict"]):
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
         loaded = set(done.stdout.rpartition("\n\n")[2].split())
         assert "genar.cli.app" in loaded
@@ -103,9 +103,19 @@ def test_version(genar) -> None:
         (["predict", "a.svs", "--batch-size", "0"], "--batch-size: 0 is too few"),
         (["predict", "a.svs", "--batch-size", "2.5"], "'2.5' is not a whole number"),
         (["predict", "a.svs", "--workers", "-1"], "--workers"),
+        (["predict", "a.svs", "--seed", str(2**63)], "--seed: 9223372036854775808 is not below 2**63"),
         (["predict", "a.svs", "--spots", "hex"], "invalid choice: 'hex'"),
         (["predict", "a.svs", "--estimator", "median"], "invalid choice: 'median'"),
+        (["predict", "a.svs", "--decoding", "beam"], "invalid choice: 'beam'"),
+        (["predict", "a.svs", "--samples", "0"], "--samples: 0 is too few"),
+        (["predict", "a.svs", "--samples", "2", "--decoding", "greedy"], "2 n_samples need the rule"),
+        (["predict", "a.svs", "--top-k", "-1"], "--top-k: '-1' is not a whole number from 0"),
+        (["predict", "a.svs", "b.svs", "--top-p", "1.5"], "less than or equal to 1"),
+        (["predict", "a.svs", "--temperature", "0"], "greater than 0"),
+        (["import", "a.ckpt"], "required: -o/--output, --genes"),
         (["train"], "required: CONFIG"),
+        (["train", "--model.width", "8", "no.yaml"], "8: it is no YAML file; give CONFIG before the settings"),
+        (["train", "--seed", "1", "no.yaml", "--model.width", "8"], "give CONFIG before the settings"),
         (["train", "no.yaml"], "no.yaml: it cannot be read (No such file or directory)"),
     ],
 )
@@ -119,13 +129,18 @@ def test_a_mistake_is_one_line_and_status_2(genar, job, words: list[str], part: 
 
 
 def test_predict_passes_its_options(genar, job) -> None:
+    from genar.model.decoding import Decoding
+
     status, out, err = genar(
         *"predict x/a.svs b.tif -o out --model m --spots grid --pitch 50 --mpp 0.5 --estimator mode".split(),
-        *"--device cpu --batch-size 8 --workers 2 --seed 7 --overwrite".split(),
+        *"--device cpu --batch-size 8 --workers 2 --seed 7 --overwrite --depth 900".split(),
+        *"--decoding sample --samples 3 --temperature 0.5 --top-k 4 --top-p 0.9".split(),
     )
+    decoding = {"rule": "sample", "n_samples": 3, "temperature": 0.5, "top_k": 4, "top_p": 0.9}
     expected = {
         "model": "m", "spots": "grid", "pitch": 50.0, "mpp": 0.5, "estimator": "mode", "device": "cpu",
-        "batch_size": 8, "workers": 2, "seed": 7, "overwrite": True,
+        "batch_size": 8, "workers": 2, "seed": 7, "overwrite": True, "depth": 900.0,
+        "decoding": Decoding.model_validate(decoding),
     }  # fmt: skip
     assert job == [(Path("x/a.svs"), Path("out"), expected), (Path("b.tif"), Path("out"), expected)]
     assert (status, err) == (0, "")
@@ -136,15 +151,21 @@ def test_defaults_are_those_of_the_function(genar, job, monkeypatch: pytest.Monk
     import inspect
 
     from genar.jobs.predict import predict
+    from genar.model.decoding import Decoding
 
     assert genar("predict", "a.svs")[0] == 0
     (_, output, options) = job[0]
-    parameters = inspect.signature(predict).parameters
+    defaults = {name: p.default for name, p in inspect.signature(predict).parameters.items()}
     assert output == Path()
-    assert {k: v for k, v in options.items() if k != "overwrite"} == {
-        k: parameters[k].default for k in options if k != "overwrite"
-    }
-    assert options["overwrite"] is False
+    assert options.pop("overwrite") is False
+    assert (options.pop("decoding") or Decoding()) == (defaults.pop("decoding") or Decoding())
+    assert options == {name: defaults[name] for name in options}
+
+
+def test_several_samples_are_drawn_ones(genar, job) -> None:
+    assert genar("predict", "a.svs", "--samples", "5")[0] == 0
+    decoding = job[0][2]["decoding"]
+    assert (decoding.rule, decoding.n_samples) == ("sample", 5)
 
 
 def test_underscores_are_hyphens(genar, job) -> None:
@@ -188,6 +209,15 @@ def test_internal_error(genar, job) -> None:
     status, _, err = genar("predict", "bug.svs", "--debug")
     assert status == 1
     assert err.startswith("Traceback")
+
+
+def test_an_internal_error_does_not_stop_the_other_slides(genar, job) -> None:
+    status, out, err = genar("predict", "bug.svs", "good.svs", "memory.svs", "bad.svs")
+    assert [c[0].stem for c in job] == ["bug", "good", "memory", "bad"]
+    assert (status, out) == (1, "wrote good.h5ad and good.png\n")
+    said = ["genar: internal error: ZeroDivisionError", f"genar: error: {app.OUT_OF_MEMORY}", "genar: error: bad.svs"]
+    assert all(line.startswith(start) for line, start in zip(err.splitlines(), said, strict=True))
+    assert genar("predict", "interrupted.svs", "good.svs")[:2] == (130, "")
 
 
 def test_out_of_memory(genar, job) -> None:

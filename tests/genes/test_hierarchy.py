@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+import torch
 
 from genar.errors import ConfigError, ModelError
 from genar.genes import hierarchy
-from genar.genes.hierarchy import Hierarchy
+from genar.genes.hierarchy import Blocks, Hierarchy
 
 
 def blocks(n_genes: int, n_programmes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -35,11 +36,34 @@ def test_groups_are_the_genes_that_vary_together() -> None:
         assert len(set(programme[order][tree.groups[1] == group])) == 1
 
 
-def test_pooling_gives_the_mean_over_a_groups_own_genes() -> None:
+def means(tree: Hierarchy, k: int, values: np.ndarray) -> np.ndarray:
+    genes, groups = tree.members(k)
+    return np.bincount(groups, values[genes]) / np.bincount(groups)
+
+
+def test_members_are_a_groups_own_genes() -> None:
     tree = Hierarchy((np.array([0, 0, 0, 1, 1]), np.arange(5)))
-    values = np.array([1.0, 2.0, 6.0, 10.0, 20.0], dtype=np.float32)
-    assert np.allclose(tree.pooling(0) @ values, [3.0, 15.0])
-    assert np.allclose(tree.pooling(1) @ values, values)
+    values = np.array([1.0, 2.0, 6.0, 10.0, 20.0])
+    assert means(tree, 0, values).tolist() == [3.0, 15.0]
+    assert means(tree, 1, values).tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("scales", [(1, 2, 4, 10, 20), (1, 3, 4, 7, 20), (3, 8, 11), (5,)])
+def test_blocks_are_the_windows_of_an_adaptive_average_pool(scales: tuple[int, ...]) -> None:
+    """Where a scale does not divide the panel, windows overlap."""
+    tree = Blocks.of(scales)
+    assert tree.scales == scales
+    values = np.random.default_rng(0).random(scales[-1])
+    for k, size in enumerate(scales):
+        pooled = torch.nn.functional.adaptive_avg_pool1d(torch.from_numpy(values)[None], size)[0]
+        np.testing.assert_allclose(means(tree, k, values), pooled, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scales", [(1, 4, 8, 40, 100, 200), (1, 3, 4, 7, 20)])
+def test_a_blocks_parent_holds_its_start(scales: tuple[int, ...]) -> None:
+    tree = Blocks.of(scales)
+    for k, (s, t) in enumerate(zip(scales, scales[1:], strict=False), start=1):
+        assert tree.parents(k).tolist() == [j * s // t for j in range(t)]
 
 
 def test_columns_round_trip() -> None:
@@ -76,3 +100,10 @@ def test_constant_gene_is_no_trouble() -> None:
     counts[:, 3] = 0
     _, tree = hierarchy.kmeans(counts, (1, 4, 20), seed=0)
     assert tree.scales == (1, 4, 20)
+
+
+def test_genes_with_one_profile_are_split_all_the_same() -> None:
+    counts = np.repeat(np.arange(30)[:, None], 12, axis=1)
+    order, tree = hierarchy.kmeans(counts, (1, 3, 5, 12), seed=0)
+    assert tree.scales == (1, 3, 5, 12)
+    assert sorted(order) == list(range(12))

@@ -1,4 +1,7 @@
+import numpy as np
+import pytest
 import torch
+from scipy import stats
 
 from genar.model import losses
 
@@ -49,3 +52,38 @@ def test_gradient_is_that_of_the_dense_form() -> None:
         f(z, counts, 0.01, 1.0).sum().backward()
         grads.append(z.grad)
     assert torch.allclose(*grads, atol=1e-8)
+
+
+def test_cross_entropy_is_that_of_the_counts_own_token() -> None:
+    logits = torch.randn(4, 9, 21, dtype=torch.float64) * 3
+    counts = torch.randint(0, 21, (4, 9))
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), counts.flatten(), reduction="none")
+    assert torch.allclose(losses.cross_entropy(logits, counts.double()).flatten(), expected, rtol=1e-12)
+
+
+def test_ranked_probability_is_the_squared_distance_of_distribution_functions() -> None:
+    """Between two integers the measured function is that of their mixture."""
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 3, (7, 6, 31))
+    values = np.array([0.0, 30.0, 7.0, 0.25, 29.9, 13.5]) + np.zeros((7, 1))
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    low, upper, token = np.floor(values)[..., None], (values % 1)[..., None], np.arange(31)
+    measured = (1 - upper) * (token >= low) + upper * (token >= low + 1)
+    expected = np.square(p.cumsum(-1) - measured).sum(-1)
+    found = losses.ranked_probability(torch.from_numpy(logits), torch.from_numpy(values))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
+
+
+def test_ranked_probability_has_the_gradient_of_the_direct_formula() -> None:
+    values = torch.tensor([0.0, 7.25, 20.0], dtype=torch.float64)
+    logits = torch.randn(3, 21, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda z: losses.ranked_probability(z, values), logits)
+
+
+@pytest.mark.parametrize("dispersion", [0.05, 1.0, 40.0])
+def test_negative_binomial_is_scipys(dispersion: float) -> None:
+    mean = torch.tensor([0.01, 1.5, 300.0], dtype=torch.float64).unsqueeze(1)
+    count = torch.tensor([0.0, 1.0, 7.0, 250.0], dtype=torch.float64)
+    found = losses.negative_binomial(mean.log(), torch.tensor(dispersion, dtype=torch.float64).log(), count)
+    expected = -stats.nbinom.logpmf(count.numpy(), dispersion, (dispersion / (dispersion + mean)).numpy())
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -135,6 +135,16 @@ def test_a_section_whose_name_can(spots: AnnData, panel: pd.DataFrame, name: str
     assert list(make(spots, panel).uns[keys.SPATIAL]) == [name]
 
 
+def test_gene_ids_are_empty_where_the_panel_has_none(spots: AnnData, panel: pd.DataFrame, tmp_path: Path) -> None:
+    adata = make(spots, panel)
+    assert keys.GENE_IDS not in panel
+    assert adata.var[keys.GENE_IDS].tolist() == ["", "", ""]
+    write_h5ad(adata, tmp_path / "a.h5ad")
+    assert ad.read_h5ad(tmp_path / "a.h5ad").var[keys.GENE_IDS].tolist() == ["", "", ""]
+    known = make(spots, panel.assign(**{keys.GENE_IDS: ["ENSG1", "", "ENSG3"]}))
+    assert known.var[keys.GENE_IDS].tolist() == ["ENSG1", "", "ENSG3"]
+
+
 def test_features_are_kept_on_demand(spots: AnnData, panel: pd.DataFrame) -> None:
     assert set(make(spots, panel, keep_features=True).obsm) == {keys.SPATIAL, "X_enc"}
 

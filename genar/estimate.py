@@ -1,9 +1,12 @@
-"""From a distribution over count tokens to counts."""
+"""From a distribution over counts to counts."""
 
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
+
+from genar.model.decoding import Decoding, draw
+from genar.model.distributions import counts_of, mean_of
 
 Estimator = Literal["mean", "log_mean", "mode", "sample"]
 """How a count is taken from its distribution.
@@ -23,19 +26,25 @@ ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
 
 def moments(probabilities: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and standard deviation [...] of count ``probabilities`` [..., V]."""
-    token = torch.arange(probabilities.shape[-1], device=probabilities.device, dtype=probabilities.dtype)
-    mean = probabilities @ token
-    variance = (probabilities @ token.square() - mean.square()).clamp(min=0)
+    count = counts_of(probabilities)
+    mean = mean_of(probabilities, count)
+    variance = (mean_of(probabilities, count.square()) - mean.square()).clamp(min=0)
     return mean, variance.sqrt()
 
 
 def log_mean(probabilities: Tensor) -> Tensor:
     """Return E[log2(count + 1)], [...], of count ``probabilities`` [..., V]."""
-    token = torch.arange(probabilities.shape[-1], device=probabilities.device, dtype=probabilities.dtype)
-    return probabilities @ torch.log2(token + 1)
+    return mean_of(probabilities, torch.log2(counts_of(probabilities) + 1))
 
 
-def counts(probabilities: Tensor, estimator: Estimator, uniform: Tensor | None = None) -> Tensor:
+def quantile(probabilities: Tensor, level: float) -> Tensor:
+    """Return the smallest count [...], int32, whose distribution function reaches ``level``."""
+    return draw(probabilities, probabilities.new_full(probabilities.shape[:-1], level))
+
+
+def counts(
+    probabilities: Tensor, estimator: Estimator, uniform: Tensor | None = None, decoding: Decoding | None = None
+) -> Tensor:
     """Take integer counts from token ``probabilities``.
 
     Parameters
@@ -46,6 +55,8 @@ def counts(probabilities: Tensor, estimator: Estimator, uniform: Tensor | None =
         Which point estimate.
     uniform
         For ``"sample"``: uniform draws [...] in [0, 1), one a count.
+    decoding
+        For ``"sample"``: how the distribution is narrowed first.
 
     Returns
     -------
@@ -59,8 +70,4 @@ def counts(probabilities: Tensor, estimator: Estimator, uniform: Tensor | None =
         case "mode":
             return probabilities.argmax(dim=-1).int()
         case "sample":
-            if uniform is None:
-                msg = "sampling needs uniform draws"
-                raise ValueError(msg)
-            below = (probabilities.cumsum(dim=-1) < uniform.unsqueeze(-1)).sum(dim=-1)
-            return below.clamp(max=probabilities.shape[-1] - 1).int()
+            return draw(probabilities if decoding is None else decoding.sharpen(probabilities), uniform)

@@ -2,26 +2,31 @@
 
 import hashlib
 import json
-import shutil
 import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pandas as pd
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from genar.errors import ModelError
-from genar.genes.hierarchy import Hierarchy
+from genar import keys
+from genar.errors import ModelError, OutputError
+from genar.genes.hierarchy import Blocks, Hierarchy
+from genar.model.block_causal import BlockCausal
 from genar.model.config import ModelConfig
-from genar.model.decoder import GenAR
+from genar.model.cumulative import Cumulative
+from genar.model.decoder import Decoder
+from genar.write.atomic import ELSEWHERE, check_writable
 
 CONFIG, WEIGHTS, GENES, CARD = "config.json", "model.safetensors", "genes.tsv", "README.md"
 BUNDLED = Path(str(files("genar"))) / "models"
+GENE_ID = "gene_id"  # the column of genes.tsv, a gene a line; in var it is keys.GENE_IDS, as scanpy's readers name it
+Micrometres = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ModelInfo(BaseModel):
@@ -43,10 +48,14 @@ class ModelInfo(BaseModel):
         Geometry of the spots that the model was trained on, in µm.
     scales
         Groups at each scale.
+    grouping
+        Whether the groups are clusters of genes, or equal blocks of the panel, as published.
     max_count
         Largest count token.
     network
         Shape of the network.
+    library_size
+        Median over its training sections of their median total counts, over all their genes.
     genar_version
         Version that wrote the model.
     sections
@@ -58,14 +67,16 @@ class ModelInfo(BaseModel):
     schema_version: Literal[1] = 1
     name: str
     encoder: str
-    feature_dim: int
-    tile_um: float
-    lattice: str
-    spot_um: float
-    pitch_um: float
-    scales: tuple[int, ...]
-    max_count: int
+    feature_dim: int = Field(gt=0)
+    tile_um: Micrometres
+    lattice: Literal["visium", "st", "grid"]
+    spot_um: Micrometres
+    pitch_um: Micrometres
+    scales: tuple[int, ...] = Field(min_length=1)
+    grouping: Literal["clusters", "blocks"] = "clusters"
+    max_count: int = Field(gt=0)
     network: ModelConfig
+    library_size: float | None = Field(None, ge=0)
     genar_version: str
     sections: tuple[str, ...]
 
@@ -79,7 +90,8 @@ class Model:
     info
         What the model is.
     panel
-        The genes in decoding order: index = symbol, with ``train_mean``, ``heldout_pcc`` and ``group_<s>`` columns.
+        The genes in decoding order: index = symbol, with ``train_mean``, ``heldout_pcc`` and ``group_<s>`` columns,
+        and ``gene_ids`` where the training data have them.
     network
         The decoder, in evaluation mode.
     sha256
@@ -88,30 +100,70 @@ class Model:
 
     info: ModelInfo
     panel: pd.DataFrame
-    network: GenAR
+    network: Decoder
     sha256: str = ""
 
 
-def build(info: ModelInfo, panel: pd.DataFrame) -> GenAR:
+def build(info: ModelInfo, panel: pd.DataFrame) -> Decoder:
     """Build the untrained network that ``info`` and the panel's groups describe."""
-    hierarchy = Hierarchy.from_columns(panel, info.scales)
-    return GenAR(info.network, hierarchy, info.feature_dim, info.max_count)
+    if info.grouping == "blocks":
+        hierarchy: Hierarchy = Blocks.of(info.scales)
+    else:
+        hierarchy = Hierarchy.from_columns(panel, info.scales)
+    decoder = BlockCausal if info.network.decoder == "block_causal" else Cumulative
+    return decoder(info.network, hierarchy, info.feature_dim, info.max_count)
+
+
+def check_free(directory: Path) -> None:
+    """Fail now, rather than after long work, if :func:`save` would not write to ``directory``.
+
+    Raises
+    ------
+    OutputError
+        If it holds what is not a model, or cannot be written to.
+    """
+    check_writable(directory / CONFIG, overwrite=True)
+    if directory.exists() and not _is_model(directory):
+        why = "it exists and is not a model, so genar does not replace it"
+        raise OutputError(directory, why, f"remove it, or {ELSEWHERE}")
+
+
+def _is_model(directory: Path) -> bool:
+    """Tell whether the directory was written by :func:`save`, by this version or another."""
+    try:
+        return "genar_version" in json.loads((directory / CONFIG).read_text())
+    except (OSError, ValueError, TypeError):  # the last: a file that holds a lone number
+        return False
 
 
 def save(model: Model, directory: Path, card: str) -> None:
-    """Write a model directory, whole or not at all; an older model of that name is replaced."""
+    """Write a model directory, whole or not at all; an older model of that name is replaced.
+
+    Raises
+    ------
+    OutputError
+        As :func:`check_free`.
+    """
+    check_free(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.") as temporary:
         folder = Path(temporary) / "model"
         folder.mkdir()
         (folder / CONFIG).write_text(model.info.model_dump_json(indent=2) + "\n")
-        model.panel.to_csv(folder / GENES, sep="\t", index_label="gene", float_format="%.6g")
+        genes = model.panel.rename(columns={keys.GENE_IDS: GENE_ID})
+        genes.to_csv(folder / GENES, sep="\t", index_label="gene", float_format="%.6g")
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.network.state_dict().items()}
         save_file(state, folder / WEIGHTS)
         (folder / CARD).write_text(card)
+        old = Path(temporary) / "old"  # which goes with the temporary folder, once the new one is in place
         if directory.exists():
-            shutil.rmtree(directory)
-        folder.rename(directory)
+            directory.rename(old)
+        try:
+            folder.rename(directory)
+        except BaseException:
+            if old.exists():
+                old.rename(directory)
+            raise
 
 
 def find(name: str | Path) -> Path:
@@ -123,8 +175,11 @@ def find(name: str | Path) -> Path:
         If there is neither.
     """
     for directory in (Path(name), BUNDLED / str(name)):
-        if (directory / CONFIG).is_file():
-            return directory
+        try:
+            if (directory / CONFIG).is_file():
+                return directory
+        except OSError as e:  # a name that is too long
+            raise ModelError(str(name), f"it cannot be looked up ({e.strerror})", "give a model directory") from e
     bundled = sorted(p.parent.name for p in BUNDLED.glob(f"*/{CONFIG}"))
     raise ModelError(
         str(name), "there is no such model", f"give a model directory or a bundled name ({', '.join(bundled)})"
@@ -149,15 +204,23 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
     directory = find(name)
     try:
         info = ModelInfo.model_validate_json((directory / CONFIG).read_text())
-        panel = pd.read_csv(directory / GENES, sep="\t", index_col="gene", keep_default_na=False, na_values=[""])
+        panel = _panel(directory / GENES)
         network = build(info, panel)
         network.load_state_dict(load_file(directory / WEIGHTS), strict=True)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as e:
+    except (OSError, ValueError, LookupError, RuntimeError, SafetensorError) as e:
         raise ModelError(
             directory, f"the model cannot be loaded ({_reason(e)})", "use a complete model directory"
         ) from e
     digest = hashlib.sha256((directory / WEIGHTS).read_bytes()).hexdigest()
     return Model(info, panel, network.to(device).eval(), digest)
+
+
+def _panel(path: Path) -> pd.DataFrame:
+    """Read the genes, of which one may be called NA; an unknown ID is an empty string."""
+    panel = pd.read_csv(
+        path, sep="\t", index_col="gene", keep_default_na=False, na_values=[""], converters={GENE_ID: str}
+    )
+    return panel.rename(columns={GENE_ID: keys.GENE_IDS})
 
 
 def _reason(error: Exception) -> str:

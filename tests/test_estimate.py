@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 import torch
 
-from genar.model.estimate import ESTIMATORS, counts, log_mean, moments
+from genar.estimate import ESTIMATORS, counts, log_mean, moments, quantile
+from genar.model.decoding import Decoding
 
 SKEWED = torch.tensor([0.4, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.3])  # 0, 2 or 10
 
@@ -40,3 +42,27 @@ def test_the_largest_draw_stays_in_the_vocabulary() -> None:
     assert counts(p, "sample", torch.tensor([1.0])) == 10
     with pytest.raises(ValueError, match="draws"):
         counts(p, "sample")
+
+
+def test_quantiles_are_found_by_a_direct_search() -> None:
+    p = torch.rand(6, 5, 11, generator=torch.Generator().manual_seed(0)).double().pow(4)
+    p = p / p.sum(-1, keepdim=True)
+    for level in (0.05, 0.5, 0.95):
+        found = quantile(p, level)
+        assert found.dtype == torch.int32
+        for i in np.ndindex(6, 5):
+            expected = next(c for c in range(11) if p[i][: c + 1].sum() >= level)
+            assert found[i] == expected
+
+
+def test_a_quantile_is_the_first_count_that_reaches_the_level() -> None:
+    p = torch.tensor([0.25, 0.25, 0.0, 0.5])
+    assert [int(quantile(p, level)) for level in (0.25, 0.26, 0.5, 0.51, 1.0)] == [0, 1, 1, 3, 3]
+
+
+def test_a_narrowed_draw_is_of_the_likeliest_counts() -> None:
+    uniform = torch.rand(2000, generator=torch.Generator().manual_seed(0))
+    draws = counts(SKEWED.expand(2000, -1), "sample", uniform, Decoding(top_p=0.3))
+    assert draws.unique().tolist() == [0]
+    draws = counts(SKEWED.expand(2000, -1), "sample", uniform, Decoding(top_k=2))
+    assert draws.unique().tolist() == [0, 2]

@@ -3,7 +3,7 @@
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
-from genar.model.store import ModelInfo
+from genar.store import ModelInfo
 
 
 class CardConfig(BaseModel):
@@ -97,7 +97,7 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame) -> str:
         n_genes=info.scales[-1],
         scales=", ".join(map(str, info.scales)),
         width=info.network.width,
-        depth=info.network.depth,
+        depth=info.network.layers,
         heads=info.network.heads,
         accuracy=accuracy,
     )

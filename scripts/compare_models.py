@@ -1,0 +1,109 @@
+"""Accuracy of forms of the model on held-out sections: a row a form and section, then a table of their means.
+
+Each form is trained on the other sections of a configuration with some of its settings changed, and judged on the
+section left out. Rows are appended to a CSV as they come, and those that it holds are not computed again.
+``python scripts/compare_models.py configs/her2st-mini.yaml --output runs/forms.csv``
+"""
+
+import argparse
+import logging
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from genar import keys, metrics, tl
+from genar.cli.config import load
+from genar.data.spots import library_size
+from genar.jobs.config import TrainConfig
+from genar.jobs.train import evaluate, fit, load_sections
+
+WHOLE = {"model.gene_layers": 3, "model.gene_attention": "scale", "model.neighbours": 0, "model.position": "none",
+         "model.library_size": False, "model.distribution": "gaussian"}  # fmt: skip
+FORMS: dict[str, dict[str, object]] = {
+    "whole": {},
+    "genes apart": {"model.gene_attention": "coarser"},
+    "genes apart, last 2 layers": {"model.gene_attention": "coarser", "model.gene_layers": 2},
+    "8 neighbours": {"model.neighbours": 8},
+    "24 neighbours": {"model.neighbours": 24},
+    "position, published": {"model.position": "published"},
+    "position, relative_um": {"model.position": "relative_um"},
+    "depth": {"model.library_size": True},
+    "depth, thinned": {"model.library_size": True, "trainer.thin_to": 0.2},
+    "cross_entropy": {"model.distribution": "cross_entropy"},
+    "ordinal": {"model.distribution": "ordinal"},
+    "nb": {"model.distribution": "nb"},
+    "cumulative": {"model.decoder": "cumulative", "model.handed_on": "greedy"},
+    "mse": {"model.distribution": "mse"},
+}
+SHALLOW = 0.25
+
+
+def changed(config: TrainConfig, settings: dict[str, object]) -> TrainConfig:
+    """Return the configuration with some ``section.key`` settings changed."""
+    tree = config.model_dump()
+    for name, value in (WHOLE | settings).items():
+        section, key = name.split(".")
+        tree[section][key] = value
+    return TrainConfig.model_validate(tree)
+
+
+def main() -> None:
+    """Train and judge what the CSV lacks, then print the means."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("config", type=Path)
+    add("--output", type=Path, required=True, help="CSV of the rows")
+    add("--forms", nargs="+", default=list(FORMS), choices=list(FORMS))
+    add("--sections", nargs="+", help="sections to hold out (all)")
+    add("--threads", type=int, help="threads of torch")
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    config = load(options.config, TrainConfig, {})
+    sections = load_sections(config)
+    for form in options.forms:
+        for name in options.sections or config.data.sections:
+            done = pd.read_csv(options.output) if options.output.exists() else pd.DataFrame({"form": [], "section": []})
+            if ((done["form"] == form) & (done["section"] == name)).any():
+                continue
+            row = {"form": form, "section": name} | measure(changed(config, FORMS[form]), sections, name)
+            print(row, flush=True)
+            pd.DataFrame([row]).to_csv(options.output, mode="a", header=not options.output.exists(), index=False)
+    rows = pd.read_csv(options.output)
+    means = rows.drop(columns="section").groupby("form", sort=False).mean()
+    print("| form | " + " | ".join(means.columns) + " |")
+    print("|---" * (len(means.columns) + 1) + "|")
+    for form, values in means.iterrows():
+        print(f"| {form} | " + " | ".join(f"{v:.3f}" for v in values) + " |")
+
+
+def measure(config: TrainConfig, sections: list, held_out: str) -> dict[str, float]:
+    """Train without a section and judge on it: as measured, and with its counts thinned to a quarter.
+
+    The model is told the section's own depth, or none (the median of its training sections), where it takes it.
+    """
+    test = next(s for s in sections if s.obs[keys.LIBRARY_ID].iloc[0] == held_out)
+    others = [s for s in sections if s is not test]
+    start = time.perf_counter()
+    model = fit(config, others, Path("runs") / "forms-logs" / f"{held_out}-{time.time_ns()}")
+    seconds = time.perf_counter() - start
+    table, _ = evaluate(model, others, test)
+    found = table.set_index("method").loc["GenAR"].to_dict()
+    genes = model.panel.index
+    measured = test.to_df().reindex(columns=genes, fill_value=0).to_numpy().astype(np.int64)
+    thin = np.random.default_rng(0).binomial(measured, SHALLOW)
+    depth = library_size(test)
+    takes = config.model.library_size
+    told = metrics.log_counts(tl.predict(test, model, depth=depth if takes else None).X.toarray())
+    shallow = metrics.log_counts(tl.predict(test, model, depth=SHALLOW * depth if takes else None).X.toarray())
+    found["MSE, depth told"] = metrics.summary(told, measured)["MSE"]
+    found["MSE, 1/4 depth told"] = metrics.summary(shallow, thin)["MSE"]
+    return found | {"train s": seconds}
+
+
+if __name__ == "__main__":
+    main()

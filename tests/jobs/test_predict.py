@@ -1,0 +1,50 @@
+"""What the prediction refuses before it begins."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from genar.errors import ConfigError, OutputError
+from genar.jobs import predict as job
+
+
+@pytest.fixture(autouse=True)
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("load", "open_slide"):
+        monkeypatch.setattr(job, name, lambda *_: pytest.fail("the work began"))
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+@pytest.mark.parametrize("folder", [".", "link"])
+def test_the_slide_is_never_overwritten(
+    tmp_path: Path, tissue_image: Callable[..., np.ndarray], folder: str, overwrite: bool
+) -> None:
+    slide = tmp_path / "slide.png"
+    Image.fromarray(tissue_image(100, 30)).save(slide)
+    (tmp_path / "link").symlink_to(tmp_path)
+    before = slide.read_bytes()
+    with pytest.raises(OutputError, match=r"slide.png: it is the slide itself; choose another folder with -o"):
+        job.predict_to_file(slide, tmp_path / folder, mpp=0.5, overwrite=overwrite)
+    assert slide.read_bytes() == before
+
+
+def test_what_is_at_the_target_may_be_another_file(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    for folder in (tmp_path, tmp_path / "results"):
+        (folder / "slide.png").touch()
+    with pytest.raises(OutputError, match="it exists; add --overwrite"):
+        job.predict_to_file(tmp_path / "slide.png", tmp_path / "results")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**64])
+def test_seeds_that_a_file_cannot_hold(seed: int) -> None:
+    with pytest.raises(ConfigError, match=r"--seed: -?\d+ is out of range; give a whole number from 0 to 2\*\*63 - 1"):
+        job.predict("slide.svs", seed=seed)
+
+
+def test_an_unknown_estimator() -> None:
+    with pytest.raises(ConfigError, match="--estimator: 'median' is not known; give one of: mean, log_mean"):
+        job.predict("slide.svs", estimator="median")  # type: ignore[arg-type]
