@@ -1,7 +1,9 @@
 """Import of checkpoints of the published code, github.com/oyjr/genar (MIT), commit 223a0a6."""
 
+import hashlib
 import logging
 import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,8 @@ from genar.store import Model, ModelInfo
 logger = logging.getLogger("genar")
 
 STATE_PREFIX = "model."
-PLAIN_DICTS: list[Any] = [(dict, "addict.addict.Dict")]  # the config's class there; read as the dictionary that it is
+GENE_ORDER = "selected_gene_order_sha256"
+PLAIN_DICTS: list[Any] = [(OrderedDict, "addict.addict.Dict")]  # older configs' class; torch lets in no plain dict
 NAMES = (  # how theirs begin, how ours do
     (r"condition_processor\.histology_processor\.", "condition.histology."),
     (r"condition_processor\.spatial_processor\.", "condition.position."),
@@ -49,7 +52,7 @@ NAMES = (  # how theirs begin, how ours do
 CONSTANTS = (r"condition_processor\.div_term$", r"transformer_blocks\.\d+\.attn\.zero_k_bias$")
 KNOWN = {  # settings of theirs that decide nothing here: they repeat others, or matter in training alone
     "class", "model_name", "feature_dim", "gene_patch_nums", "gene_count_mode", "max_gene_count", "device",
-    "drop_rate", "attn_drop_rate", "cond_drop_rate", "num_genes", "spatial_coord_dim",
+    "drop_rate", "attn_drop_rate", "cond_drop_rate", "num_genes", "spatial_coord_dim", "model_variant", "library_scale",
 }  # fmt: skip
 
 
@@ -83,7 +86,10 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise ModelError(path, why, remedy) from e
     if not isinstance(state, Mapping) or not all(isinstance(t, Tensor) for t in state.values()):
         raise ModelError(path, "its state_dict does not hold tensors", remedy)
-    settings |= {"vocab_size": largest + 1, "encoder_name": encoder}
+    settings = {"ablation_protocol": "published"} | settings | {"vocab_size": largest + 1, "encoder_name": encoder}
+    order = config.get("DATA", {}).get(GENE_ORDER)
+    if order is not None:
+        settings[GENE_ORDER] = str(order)
     stray = [name for name in state if not name.startswith(STATE_PREFIX)]
     if stray:
         raise ModelError(path, f"tensors outside the network: {_some(stray)}", remedy)
@@ -172,6 +178,9 @@ def import_checkpoint(
             f"it predicts {model.scales[-1]} genes, the list has {len(set(genes))} different ones in {len(genes)} lines"
         )
         raise ModelError(path, why, "give the gene list that it was trained with, in its order")
+    if settings.get(GENE_ORDER, order := _order_sha256(genes)) != order:
+        why = "the genes are not those, or not in the order, that the checkpoint was trained with"
+        raise ModelError(path, why, "give the gene list that its run selected, as it was written")
     panel = model.hierarchy.columns().set_index(pd.Index(genes))
     panel.insert(0, keys.TRAIN_MEAN, float("nan"))
     info = ModelInfo(
@@ -188,11 +197,15 @@ def _config(settings: Mapping[str, Any], *, film: bool) -> ModelConfig:
     if settings.get("shared_aln"):
         msg = "shared_aln is not supported"
         raise ValueError(msg)
-    if settings.get("norm_eps", NORM_EPS) != NORM_EPS:
-        msg = f"norm_eps must be {NORM_EPS:g}"
-        raise ValueError(msg)
-    continuous = settings.get("prediction_mode") == "continuous"
-    loss = settings.get("continuous_loss", "mse") if continuous else settings.get("final_loss_mode", "gaussian")
+    for name, only in (("norm_eps", NORM_EPS), ("continuous_loss_alpha", 0.01), ("continuous_loss_beta", 0.1)):
+        if settings.get(name, only) != only:
+            msg = f"{name} must be {only:g}"
+            raise ValueError(msg)
+    if settings.get("prediction_mode") == "continuous":
+        loss = settings.get("continuous_loss", "mse")
+    else:
+        loss = settings.get("final_loss_mode", "gaussian_kl")
+        loss = {"gaussian_kl": "gaussian", "gaussian_nll": "gaussian"}.get(loss, loss)  # the second: an older name
     weights = settings.get("scale_loss_weights")
     config = ModelConfig(
         decoder="cumulative", handed_on="greedy", position="published", film=film,
@@ -200,7 +213,7 @@ def _config(settings: Mapping[str, Any], *, film: bool) -> ModelConfig:
         mlp_ratio=settings["mlp_ratio"], qk_norm=settings.get("attn_l2_norm", True),
         condition_width=settings["condition_embed_dim"], drop_path=settings.get("drop_path_rate", 0.1),
         sigma_slope=settings.get("adaptive_sigma_alpha", 0.1), sigma_floor=settings.get("adaptive_sigma_beta", 1.0),
-        distribution={"soft": "gaussian", "adaptive": "gaussian"}.get(loss, loss),
+        distribution=loss,
         continuous_reduction=settings.get("ablation_protocol", "normalized"),
         scale_weights=None if weights is None else tuple(weights),
     )  # fmt: skip
@@ -208,7 +221,7 @@ def _config(settings: Mapping[str, Any], *, film: bool) -> ModelConfig:
         "vocab_size", "scale_dims", "histology_feature_dim", "encoder_name", "embed_dim", "num_heads", "num_layers",
         "mlp_ratio", "attn_l2_norm", "condition_embed_dim", "drop_path_rate", "adaptive_sigma_alpha", "norm_eps",
         "adaptive_sigma_beta", "prediction_mode", "continuous_loss", "final_loss_mode", "ablation_protocol",
-        "scale_loss_weights", "shared_aln",
+        "scale_loss_weights", "shared_aln", "continuous_loss_alpha", "continuous_loss_beta", GENE_ORDER,
     }  # fmt: skip
     ignored = sorted(settings.keys() - read - KNOWN)
     if ignored:
@@ -234,6 +247,11 @@ def _check_constant(name: str, tensor: Tensor, source: str | Path) -> None:
         expected = 10000.0 ** -(torch.arange(FREQUENCIES, dtype=tensor.dtype) / FREQUENCIES)
     if tensor.shape != expected.shape or not torch.allclose(tensor, expected, rtol=1e-4):
         raise ModelError(source, f"its constant {name} differs from the published one", "give an unmodified checkpoint")
+
+
+def _order_sha256(genes: list[str]) -> str:
+    """Hash a panel as the published code does."""
+    return hashlib.sha256("".join(f"{gene}\n" for gene in genes).encode()).hexdigest()
 
 
 def _some(names: list[str]) -> str:

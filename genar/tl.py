@@ -102,7 +102,7 @@ def predict(
         panel=model.panel,
         counts=taken,
         layers=dict(zip(names, layers, strict=True)),
-        provenance=_provenance(adata, model) | {"decoding": used, "depth": depth},
+        provenance=_provenance(adata, model) | {"decoding": used} | ({} if depth is None else {"depth": depth}),
         keep_features=keep_features,
     )
 
@@ -140,7 +140,7 @@ def _check_features(adata: AnnData, model: Model) -> None:
 def _depth(model: Model, depth: float | None) -> float | None:
     """Return the library size that the model is told, if it is told one."""
     if depth is None:
-        return model.info.library_size
+        return model.info.library_size if model.info.network.library_size else None
     if not model.info.network.library_size:
         why = f"model {model.info.name} is not conditioned on the sequencing depth"
         raise ConfigError("--depth", why, "leave it out, or train with model.library_size: true")

@@ -20,23 +20,27 @@ from genar.data.spots import library_size
 from genar.jobs.config import TrainConfig
 from genar.jobs.train import evaluate, fit, load_sections
 
-WHOLE = {"model.gene_layers": 3, "model.gene_attention": "scale", "model.neighbours": 0, "model.position": "none",
-         "model.library_size": False, "model.distribution": "gaussian"}  # fmt: skip
+DEFAULT: dict[str, object] = {
+    "model.gene_layers": None,
+    "model.gene_attention": "coarser",
+    "model.neighbours": 0,
+    "model.position": "none",
+    "model.library_size": False,
+    "model.distribution": "gaussian",
+    "trainer.thin_to": 1.0,
+}
 FORMS: dict[str, dict[str, object]] = {
-    "whole": {},
-    "genes apart": {"model.gene_attention": "coarser"},
-    "genes apart, last 2 layers": {"model.gene_attention": "coarser", "model.gene_layers": 2},
-    "8 neighbours": {"model.neighbours": 8},
-    "24 neighbours": {"model.neighbours": 24},
-    "position, published": {"model.position": "published"},
-    "position, relative_um": {"model.position": "relative_um"},
+    "default": {},
+    "whole": {"model.gene_layers": 3, "model.gene_attention": "scale"},
     "depth": {"model.library_size": True},
     "depth, thinned": {"model.library_size": True, "trainer.thin_to": 0.2},
+    "8 neighbours": {"model.neighbours": 8},
+    "position published": {"model.position": "published"},
+    "position relative_um": {"model.position": "relative_um"},
     "cross_entropy": {"model.distribution": "cross_entropy"},
     "ordinal": {"model.distribution": "ordinal"},
     "nb": {"model.distribution": "nb"},
     "cumulative": {"model.decoder": "cumulative", "model.handed_on": "greedy"},
-    "mse": {"model.distribution": "mse"},
 }
 SHALLOW = 0.25
 
@@ -44,7 +48,7 @@ SHALLOW = 0.25
 def changed(config: TrainConfig, settings: dict[str, object]) -> TrainConfig:
     """Return the configuration with some ``section.key`` settings changed."""
     tree = config.model_dump()
-    for name, value in (WHOLE | settings).items():
+    for name, value in (DEFAULT | settings).items():
         section, key = name.split(".")
         tree[section][key] = value
     return TrainConfig.model_validate(tree)

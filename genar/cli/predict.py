@@ -1,6 +1,7 @@
 """``genar predict``."""
 
 import argparse
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,17 +39,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--decoding", choices=("expected", "greedy", "sample"),
         help="what a coarse scale hands on to the next: its expected value, its most probable one, or a drawn one "
         "(default: as the model was made for)")  # fmt: skip
-    add("--samples", type=_natural, default=1, metavar="N", help="draw N times (--decoding sample) and average; "
-        "more than 1 adds the layers q05, q50, q95 (1)")  # fmt: skip
-    add("--temperature", type=float, default=1.0, metavar="T", help="of drawn counts, below 1 narrows (1)")
-    add("--top-k", type=_count, default=0, metavar="K", help="draw among the K most probable counts; 0 for all (0)")
-    add("--top-p", type=float, default=1.0, metavar="P", help="draw among the likeliest counts with this share (1)")
     add("--depth", type=float, metavar="COUNTS", help="median library size to predict at, for a model that is "
         "conditioned on it (default: that of its training sections)")  # fmt: skip
+    add = parser.add_argument_group("drawn decoding, of --decoding sample or --estimator sample").add_argument
+    add("--samples", type=_natural, default=1, metavar="N", help="draw N times and average; more than 1 adds the "
+        "layers q05, q50, q95, and means --decoding sample (1)")  # fmt: skip
+    add("--temperature", type=_positive, default=1.0, metavar="T", help="below 1 narrows the distribution (1)")
+    add("--top-k", type=_count, default=0, metavar="K", help="draw among the K most probable counts; 0 for all (0)")
+    add("--top-p", type=_share, default=1.0, metavar="P", help="draw among the likeliest counts with this share (1)")
+    add("--seed", type=_seed, default=0, metavar="N", help="seed (0)")
+    add = parser.add_argument_group("running").add_argument
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")
     add("--batch-size", type=_natural, default=32, metavar="N", help="tiles at once (32)")
     add("--workers", type=_count, default=0, metavar="N", help="extra processes that read tiles (0)")
-    add("--seed", type=_seed, default=0, metavar="N", help="seed of --estimator sample (0)")
     add("--overwrite", action="store_true", help="replace files that exist")
 
 
@@ -69,6 +72,24 @@ def _natural(text: str) -> int:
     return value
 
 
+def _positive(text: str) -> float:
+    """Read a number above 0."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        msg = f"{text} is not above 0"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def _share(text: str) -> float:
+    """Read a number above 0 and at most 1."""
+    value = float(text)
+    if not 0 < value <= 1:
+        msg = f"{text} is not above 0 and at most 1"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
 def _seed(text: str) -> int:
     """Read a whole number from 0 that a file can hold."""
     value = _count(text)
@@ -80,20 +101,23 @@ def _seed(text: str) -> int:
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options as :func:`genar.jobs.predict.predict_to_file` names them."""
-    from genar.cli.config import validated
+    from genar.errors import ConfigError
     from genar.model.decoding import Decoding
 
+    if args.samples > 1 and args.decoding not in (None, "sample"):
+        why = f"--decoding {args.decoding} gives the same counts each time"
+        raise ConfigError("--samples", why, "leave one of the two out")
     names = (
         "model", "spots", "pitch", "mpp", "device", "batch_size", "workers", "seed", "estimator", "depth", "overwrite",
     )  # fmt: skip
-    decoding = {
-        "rule": args.decoding or ("sample" if args.samples > 1 else None),
-        "n_samples": args.samples,
-        "temperature": args.temperature,
-        "top_k": args.top_k,
-        "top_p": args.top_p,
-    }
-    return {name: getattr(args, name) for name in names} | {"decoding": validated(Decoding, decoding, "--decoding")}
+    decoding = Decoding(
+        rule="sample" if args.samples > 1 else args.decoding,
+        n_samples=args.samples,
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+    )
+    return {name: getattr(args, name) for name in names} | {"decoding": decoding}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,10 +131,11 @@ def run(args: argparse.Namespace) -> int:
         if stems.count(slide.stem) > 1:
             why = f"two of the slides would be written to {slide.stem}.h5ad"
             raise ConfigError(slide, why, "predict them into different folders with -o")
+    settings = options(args)
     failures = []
     for slide in args.slides:
         try:
-            table, picture = predict_to_file(slide, args.output, **options(args))
+            table, picture = predict_to_file(slide, args.output, **settings)
         except Exception as e:  # noqa: BLE001 - the slides that follow are another matter
             failures.append(report(e, debug=args.debug))
         else:

@@ -18,8 +18,12 @@ github.com/oyjr/genar), `{checkpoint}`. genar's `cumulative` decoder computes wh
 - Encoder `{encoder}`, tiles of {tile_um:g} µm. The published code crops 224 px whatever the resolution; this size is
   what the import was told.
 - Positions are scaled to [0, 1] over each slide: expect less on a slide whose tissue has another outline.
-
+{units}
 Training data, licence and accuracy: as its authors say. Research use only, not for diagnosis.
+"""
+CONTINUOUS = """\
+- It is a continuous control, trained on log1p of counts scaled to one library size (10,000 as published): its counts
+  are parts of that.
 """
 
 
@@ -65,6 +69,7 @@ def import_to_directory(
     info = model.info
     card = CARD.format(
         name=info.name, version=info.genar_version, checkpoint=checkpoint.name, n_genes=info.scales[-1],
+        units=CONTINUOUS if info.network.distribution in ("mse", "gaussian_nll") else "",
         max_count=info.max_count, scales=", ".join(map(str, info.scales)), encoder=info.encoder, tile_um=tile_um,
     )  # fmt: skip
     save(model, output, card)

@@ -60,5 +60,6 @@ def draw(probabilities: Tensor, uniform: Tensor | None) -> Tensor:
     if uniform is None:
         msg = "sampling needs uniform draws"
         raise ValueError(msg)
-    below = (probabilities.cumsum(dim=-1) < uniform.unsqueeze(-1)).sum(dim=-1)
-    return below.clamp(max=probabilities.shape[-1] - 1).int()
+    cdf = probabilities.cumsum(dim=-1)
+    level = (uniform.unsqueeze(-1) * cdf[..., -1:]).clamp(min=torch.finfo(cdf.dtype).tiny)  # none of probability 0
+    return (cdf < level).sum(dim=-1).int()
