@@ -30,7 +30,7 @@ class BlockCausal(Decoder):
         if self.coarser and len(self.scales) == 1:
             msg = 'gene_attention "coarser" needs a scale coarser than the genes; set it to "scale"'
             raise ValueError(msg)
-        self.skipped = config.layers - (config.gene_layers or -(-config.layers // 2))
+        self.skipped = config.layers - config.passed_by_genes
         trunk = torch.tensor(self.scales[:-1], dtype=torch.int64)
         of_scale = torch.repeat_interleave(torch.arange(len(trunk)), trunk)
         self.mask: Tensor

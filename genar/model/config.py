@@ -84,6 +84,11 @@ class ModelConfig(BaseModel):
     feature_dropout: float = Field(0.0, ge=0, lt=1)
     drop_path: float = Field(0.1, ge=0, lt=1)
 
+    @property
+    def passed_by_genes(self) -> int:
+        """Number of blocks that the genes of ``block_causal`` go through."""
+        return self.gene_layers or -(-self.layers // 2)
+
     @model_validator(mode="after")
     def _fits(self) -> "ModelConfig":
         if self.width % self.heads:

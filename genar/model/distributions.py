@@ -66,17 +66,25 @@ class NegativeBinomial(Distribution):
 
     def loss(self, out: Tensor, value: Tensor, *, last: bool) -> Tensor:
         """Return the negative log-likelihood."""
-        return losses.negative_binomial(*_bounded(out), value)
+        return -self._law(out).log_prob(value)  # type: ignore[no-any-return]
 
     def probabilities(self, out: Tensor) -> Tensor:
         """Return the probability function, cut off at the largest count and normalised."""
-        log_mean, log_dispersion = (t.unsqueeze(-1) for t in _bounded(out))
-        token = torch.arange(self.max_count + 1, device=out.device, dtype=log_mean.dtype)
-        return F.softmax(-losses.negative_binomial(log_mean, log_dispersion, token), dim=-1)
+        law = self._law(out.unsqueeze(-2))
+        count = torch.arange(self.max_count + 1, device=out.device, dtype=law.logits.dtype)
+        return F.softmax(law.log_prob(count), dim=-1)
 
     def expected(self, out: Tensor) -> Tensor:
         """Return the mean."""
-        return _bounded(out)[0].exp().clamp(max=self.max_count)
+        return self._law(out).mean.clamp(max=self.max_count)
+
+    def _law(self, out: Tensor) -> torch.distributions.NegativeBinomial:
+        """Return the distribution, within what float32 bears; its density interpolates between whole counts."""
+        log_mean, log_dispersion = out.to(torch.promote_types(out.dtype, torch.float32)).unbind(-1)
+        log_mean, log_dispersion = log_mean.clamp(-12, 12), log_dispersion.clamp(-7, 7)
+        return torch.distributions.NegativeBinomial(
+            log_dispersion.exp(), logits=log_mean - log_dispersion, validate_args=False
+        )
 
 
 class Continuous(Distribution):
@@ -93,10 +101,10 @@ class Continuous(Distribution):
     def loss(self, out: Tensor, value: Tensor, *, last: bool) -> Tensor:
         """Return the squared error, or the Gaussian's negative log-likelihood; averaged if so published."""
         prediction = self.expected(out)
-        loss = (value - prediction).square()
-        if self.config.distribution == "gaussian_nll":
-            variance = _variance(prediction)
-            loss = 0.5 * (variance.log() + loss / variance)
+        if self.config.distribution == "mse":
+            loss = F.mse_loss(prediction, value, reduction="none")
+        else:
+            loss = F.gaussian_nll_loss(prediction, value, _variance(prediction), reduction="none")
         return loss / loss.shape[-1] if self.config.continuous_reduction == "published" else loss
 
     def probabilities(self, out: Tensor) -> Tensor:
@@ -131,12 +139,6 @@ def mean_of(probabilities: Tensor, values: Tensor) -> Tensor:
 def counts_of(probabilities: Tensor) -> Tensor:
     """Return the counts 0..max_count, [V], that ``probabilities`` [..., V] are of."""
     return torch.arange(probabilities.shape[-1], device=probabilities.device, dtype=probabilities.dtype)
-
-
-def _bounded(out: Tensor) -> tuple[Tensor, Tensor]:
-    """Split the head's outputs into log mean and log dispersion, within what float32 bears."""
-    log_mean, log_dispersion = out.to(torch.promote_types(out.dtype, torch.float32)).unbind(-1)
-    return log_mean.clamp(-12, 12), log_dispersion.clamp(-7, 7)
 
 
 def _variance(prediction: Tensor) -> Tensor:

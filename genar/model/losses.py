@@ -58,17 +58,6 @@ def ranked_probability(logits: Tensor, value: Tensor) -> Tensor:
     return squares - 2 * cross + measured
 
 
-def negative_binomial(log_mean: Tensor, log_dispersion: Tensor, value: Tensor) -> Tensor:
-    """Negative log-likelihood [...] of a count or mean count under a negative binomial.
-
-    Variance is ``mean + mean**2 / dispersion``. Between integers the gamma functions interpolate.
-    """
-    r = log_dispersion.exp()
-    log_total = torch.logaddexp(log_dispersion, log_mean)
-    log_pmf = torch.lgamma(value + r) - torch.lgamma(r) - torch.lgamma(value + 1)
-    return -(log_pmf + r * (log_dispersion - log_total) + value * (log_mean - log_total))
-
-
 def _divergence(logits: Tensor, tokens: Tensor, weights: Tensor) -> Tensor:
     """KL(label || softmax(logits)) for a label that puts ``weights`` on ``tokens`` (both [..., W])."""
     log_p = logits.gather(-1, tokens) - logits.logsumexp(dim=-1, keepdim=True)

@@ -57,7 +57,8 @@ Trained on sections {sections}.
 | count tokens | 0 to {max_count} |
 | tile | {tile_um:g} µm, encoder {encoder} |
 | spots | {lattice}: {spot_um:g} µm wide, {pitch_um:g} µm apart |
-| decoder | block-causal, width {width}, {depth} layers, {heads} heads |
+| decoder | {decoder}, width {width}, {layers} layers{genes}, {heads} heads |
+| depth | {depth} |
 
 ## Held-out accuracy
 
@@ -66,8 +67,8 @@ Trained on sections {sections}.
 
 ACCURACY = """Each section was predicted by a model trained on the others. Metrics are on log2(count + 1), over the
 integer counts that genar writes; PCC-k is the mean correlation of the k genes that correlate best on that test
-section. PCA+ridge (256 components, penalty chosen on left-out training sections) and the gene mean use the same spots,
-features and genes.
+section. PCA+ridge (up to 256 components, penalty chosen on left-out training sections) and the gene mean use the same
+spots, features and genes; their predictions are not rounded to counts.
 
 {table}"""
 
@@ -88,6 +89,10 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame) -> str:
     -------
     Markdown.
     """
+    network, size = info.network, info.library_size
+    depth = "not known" if size is None else f"median library size of the training sections {size:,.0f}"
+    if network.library_size:
+        depth += "; another may be asked for with --depth"
     accuracy = ACCURACY.format(table=markdown(heldout)) if len(heldout) else "Not measured."
     return TEMPLATE.format(
         **card.model_dump(),
@@ -96,9 +101,12 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame) -> str:
         sections=", ".join(info.sections),
         n_genes=info.scales[-1],
         scales=", ".join(map(str, info.scales)),
-        width=info.network.width,
-        depth=info.network.layers,
-        heads=info.network.heads,
+        decoder=network.decoder,
+        width=network.width,
+        layers=network.layers,
+        genes=f" ({network.passed_by_genes} for the genes)" if network.decoder == "block_causal" else "",
+        heads=network.heads,
+        depth=depth,
         accuracy=accuracy,
     )
 

@@ -54,6 +54,15 @@ def test_a_negative_binomial_is_scipys_cut_at_the_largest_count() -> None:
     np.testing.assert_allclose(of.probabilities(out), pmf / pmf.sum(-1, keepdims=True), rtol=1e-9)
 
 
+@pytest.mark.parametrize("dispersion", [0.05, 1.0, 40.0])
+def test_a_negative_binomials_loss_is_scipys(dispersion: float) -> None:
+    mean = torch.tensor([0.01, 1.5, 300.0], dtype=torch.float64).unsqueeze(1)
+    count = torch.tensor([0.0, 1.0, 7.0, 250.0], dtype=torch.float64)
+    out = torch.stack([mean.log(), torch.full_like(mean, np.log(dispersion))], dim=-1)
+    expected = -stats.nbinom.logpmf(count.numpy(), dispersion, (dispersion / (dispersion + mean)).numpy())
+    np.testing.assert_allclose(family("nb").loss(out, count, last=True), expected, rtol=1e-9)
+
+
 def test_a_negative_binomials_mean_is_handed_on() -> None:
     of = family("nb")
     far = torch.tensor([[1.0, 2.0], [-2.0, 0.0]], dtype=torch.float64)  # what lies beyond 60 weighs nothing

@@ -1,7 +1,5 @@
 import numpy as np
-import pytest
 import torch
-from scipy import stats
 
 from genar.model import losses
 
@@ -78,12 +76,3 @@ def test_ranked_probability_has_the_gradient_of_the_direct_formula() -> None:
     values = torch.tensor([0.0, 7.25, 20.0], dtype=torch.float64)
     logits = torch.randn(3, 21, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda z: losses.ranked_probability(z, values), logits)
-
-
-@pytest.mark.parametrize("dispersion", [0.05, 1.0, 40.0])
-def test_negative_binomial_is_scipys(dispersion: float) -> None:
-    mean = torch.tensor([0.01, 1.5, 300.0], dtype=torch.float64).unsqueeze(1)
-    count = torch.tensor([0.0, 1.0, 7.0, 250.0], dtype=torch.float64)
-    found = losses.negative_binomial(mean.log(), torch.tensor(dispersion, dtype=torch.float64).log(), count)
-    expected = -stats.nbinom.logpmf(count.numpy(), dispersion, (dispersion / (dispersion + mean)).numpy())
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
