@@ -1,5 +1,6 @@
 """From a distribution over counts to counts."""
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
@@ -28,7 +29,7 @@ def moments(probabilities: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean and standard deviation [...] of count ``probabilities`` [..., V]."""
     count = counts_of(probabilities)
     mean = mean_of(probabilities, count)
-    variance = (mean_of(probabilities, count.square()) - mean.square()).clamp(min=0)
+    variance = (probabilities * (count - mean.unsqueeze(-1)).square()).sum(dim=-1)  # E[c^2] - E[c]^2 would cancel
     return mean, variance.sqrt()
 
 
@@ -37,9 +38,10 @@ def log_mean(probabilities: Tensor) -> Tensor:
     return mean_of(probabilities, torch.log2(counts_of(probabilities) + 1))
 
 
-def quantile(probabilities: Tensor, level: float) -> Tensor:
-    """Return the smallest count [...], int32, whose distribution function reaches ``level``."""
-    return draw(probabilities, probabilities.new_full(probabilities.shape[:-1], level))
+def quantiles(probabilities: Tensor, levels: Sequence[float]) -> list[Tensor]:
+    """Return, for each level, the smallest count [...], int32, whose distribution function reaches it."""
+    cdf = probabilities.cumsum(dim=-1)
+    return [(cdf < level * cdf[..., -1:]).sum(dim=-1).int() for level in levels]
 
 
 def counts(

@@ -81,13 +81,13 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         settings = dict(config["MODEL"])
         encoder = str(config["encoder_name"])
         largest = int(config["max_gene_count"])
-    except (KeyError, TypeError, ValueError) as e:
+        order = (config.get("DATA") or {}).get(GENE_ORDER)
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
         why = f"it lacks hyper_parameters.config (MODEL, encoder_name, max_gene_count) or state_dict ({e})"
         raise ModelError(path, why, remedy) from e
     if not isinstance(state, Mapping) or not all(isinstance(t, Tensor) for t in state.values()):
         raise ModelError(path, "its state_dict does not hold tensors", remedy)
     settings = {"ablation_protocol": "published"} | settings | {"vocab_size": largest + 1, "encoder_name": encoder}
-    order = config.get("DATA", {}).get(GENE_ORDER)
     if order is not None:
         settings[GENE_ORDER] = str(order)
     stray = [name for name in state if not name.startswith(STATE_PREFIX)]

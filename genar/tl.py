@@ -12,7 +12,7 @@ from genar import __version__, keys
 from genar.data.spots import SpotTable
 from genar.device import device_of
 from genar.errors import ConfigError, DataError
-from genar.estimate import ESTIMATORS, Estimator, counts, moments, quantile
+from genar.estimate import ESTIMATORS, Estimator, counts, moments, quantiles
 from genar.model.decoder import Choice
 from genar.model.decoding import Decoding
 from genar.progress import bar
@@ -73,30 +73,31 @@ def predict(
     ConfigError
         If the estimator, the seed, the depth or the device is not valid.
     """
-    check_decoding(estimator, seed)
+    decoding = decoding or Decoding()
+    check_decoding(estimator, seed, decoding)
     device = device_of(device)
     model = model if isinstance(model, Model) else load(model)
-    decoding = decoding or Decoding()
-    depth = _depth(model, depth)
+    decoding, depth = settled(model, decoding, depth)
     _check_features(adata, model)
     table = SpotTable.of([adata], None, model.info.encoder, model.info.network, depth or 1.0)
     network = model.network.to(device).eval()
     names = [keys.EXPECTED, keys.STD, *(keys.QUANTILES.values() if decoding.n_samples > 1 else ())]
     parts: list[tuple[np.ndarray, ...]] = []
-    for start in bar(range(0, adata.n_obs, batch_size), "Decoding counts", shown=progress):
-        rows = slice(start, min(start + batch_size, adata.n_obs))
-        uniform = _draws(seed, rows, decoding.n_samples, sum(model.info.scales), device)
-        choice = Choice(decoding.rule or model.info.network.handed_on, uniform, decoding)
+    step = max(1, batch_size // decoding.n_samples)
+    for start in bar(range(0, adata.n_obs, step), "Decoding counts", shown=progress):
+        rows = slice(start, min(start + step, adata.n_obs))
+        paths, last = _draws(seed, rows, decoding.n_samples, model.info.scales, device)
+        choice = Choice(decoding.rule or model.info.network.handed_on, paths, decoding)
 
-        def read(p: torch.Tensor, genes: slice, uniform: torch.Tensor = uniform) -> list[torch.Tensor]:
-            last = uniform[:, 0, -len(model.panel) :][:, genes]
-            quantiles = [quantile(p, q) for q in keys.QUANTILES] if decoding.n_samples > 1 else []
-            return [counts(p, estimator, last, decoding), *moments(p), *quantiles]
+        def read(p: torch.Tensor, genes: slice, last: torch.Tensor = last) -> list[torch.Tensor]:
+            spread = quantiles(p, list(keys.QUANTILES)) if decoding.n_samples > 1 else []
+            return [counts(p, estimator, last[:, genes], decoding), *moments(p), *spread]
 
         chunks = network.generate(table.spots(rows, device), read, choice)
         parts.append(tuple(torch.cat(part, dim=1).cpu().numpy() for part in zip(*chunks, strict=True)))
     taken, *layers = (np.concatenate(part) for part in zip(*parts, strict=True))
-    used = {"estimator": estimator, "seed": seed} | decoding.model_dump(exclude_none=True)
+    drawn = "sample" in (estimator, decoding.rule)
+    used = {"estimator": estimator, "seed": seed} | decoding.model_dump(include=None if drawn else {"rule"})
     return result(
         adata,
         panel=model.panel,
@@ -107,18 +108,44 @@ def predict(
     )
 
 
-def check_decoding(estimator: str, seed: int) -> None:
+def check_decoding(estimator: str, seed: int, decoding: Decoding) -> None:
     """Raise now, rather than after long work, if counts could not be decoded so.
 
     Raises
     ------
     ConfigError
-        If there is no such estimator, or the seed is not a whole number from 0 to 2**63 - 1, which files can hold.
+        If there is no such estimator, the seed is not a whole number from 0 to 2**63 - 1, which files can hold, or
+        it is said how to draw where nothing is drawn.
     """
     if estimator not in ESTIMATORS:
         raise ConfigError("--estimator", f"{estimator!r} is not known", f"give one of: {', '.join(ESTIMATORS)}")
     if not 0 <= seed < 2**63:
         raise ConfigError("--seed", f"{seed} is out of range", "give a whole number from 0 to 2**63 - 1")
+    if decoding.narrows and "sample" not in (estimator, decoding.rule):
+        why = "--temperature, --top-k and --top-p say how, but nothing is drawn"
+        raise ConfigError("--decoding", why, "add --decoding sample or --estimator sample")
+
+
+def settled(model: Model, decoding: Decoding, depth: float | None) -> tuple[Decoding, float | None]:
+    """Return how, and at which median library size if it is told one, a model decodes.
+
+    Raises
+    ------
+    ConfigError
+        If the model cannot decode so.
+    """
+    network = model.info.network
+    if depth is None and network.library_size:
+        depth = model.info.library_size
+    elif depth is not None and not network.library_size:
+        why = f"model {model.info.name} is not conditioned on the sequencing depth"
+        raise ConfigError("--depth", why, "leave it out, or train with model.library_size: true")
+    if depth is not None and not (math.isfinite(depth) and depth >= 1):
+        raise ConfigError("--depth", f"{depth:g} is out of range", "give a median library size, 1 or more counts")
+    if decoding.rule == "sample" and network.distribution in ("mse", "gaussian_nll"):
+        why = f"model {model.info.name} predicts values, not a distribution of them between scales"
+        raise ConfigError("--decoding", why, "leave --decoding and --samples out")
+    return decoding.model_copy(update={"rule": decoding.rule or network.handed_on}), depth
 
 
 def _check_features(adata: AnnData, model: Model) -> None:
@@ -131,30 +158,31 @@ def _check_features(adata: AnnData, model: Model) -> None:
     if features.shape[1] != model.info.feature_dim:
         why = f"obsm[{key!r}] has {features.shape[1]} columns, model {model.info.name} takes {model.info.feature_dim}"
         raise DataError("the spots", why, "embed them again")
+    if not np.isfinite(features).all():
+        raise DataError("the spots", f"obsm[{key!r}] holds values that are not finite", "embed them again")
+    if adata.obs[keys.LIBRARY_ID].nunique() > 1:
+        raise DataError("the spots", "they are of several sections", "predict each alone, then anndata.concat")
     tile_um = float(metadata(adata).get(keys.TILE_UM, model.info.tile_um))
     if not math.isclose(tile_um, model.info.tile_um, rel_tol=1e-6):
         why = f"their tiles are {tile_um:g} µm wide, model {model.info.name} takes {model.info.tile_um:g} µm"
         raise DataError("the spots", why, f"embed them again with tile_um={model.info.tile_um:g}")
 
 
-def _depth(model: Model, depth: float | None) -> float | None:
-    """Return the library size that the model is told, if it is told one."""
-    if depth is None:
-        return model.info.library_size if model.info.network.library_size else None
-    if not model.info.network.library_size:
-        why = f"model {model.info.name} is not conditioned on the sequencing depth"
-        raise ConfigError("--depth", why, "leave it out, or train with model.library_size: true")
-    if not (math.isfinite(depth) and depth >= 1):
-        raise ConfigError("--depth", f"{depth:g} is out of range", "give a median library size, 1 or more counts")
-    return depth
+def _draws(
+    seed: int, rows: slice, n: int, scales: tuple[int, ...], device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw from [0, 1), a spot's numbers from the seed and its row alone.
 
-
-def _draws(seed: int, rows: slice, n: int, positions: int, device: torch.device) -> torch.Tensor:
-    """Draw from [0, 1): float32 [B, n, positions], a spot's from the seed and its number alone."""
-    spots = range(rows.start, rows.stop)
-    streams = (np.random.Philox(key=np.array([seed, spot], dtype=np.uint64)) for spot in spots)
-    draws = np.stack([np.random.Generator(s).random((n, positions), dtype=np.float32) for s in streams])
-    return torch.from_numpy(draws).to(device)
+    Returns
+    -------
+    n paths through the coarse scales, float32 [B, n, s_1 + ... + s_{K-1}], and a draw a gene, float32 [B, G].
+    """
+    paths, last = [], []
+    for spot in range(rows.start, rows.stop):
+        stream = np.random.Generator(np.random.Philox(key=np.array([seed, spot], dtype=np.uint64)))
+        last.append(stream.random(scales[-1], dtype=np.float32))
+        paths.append(stream.random((n, sum(scales[:-1])), dtype=np.float32))
+    return torch.from_numpy(np.stack(paths)).to(device), torch.from_numpy(np.stack(last)).to(device)
 
 
 def _provenance(adata: AnnData, model: Model) -> dict[str, object]:

@@ -31,7 +31,7 @@ DEFAULT: dict[str, object] = {
 }
 FORMS: dict[str, dict[str, object]] = {
     "default": {},
-    "whole": {"model.gene_layers": 3, "model.gene_attention": "scale"},
+    "whole": {"model.gene_layers": "all", "model.gene_attention": "scale"},
     "depth": {"model.library_size": True},
     "depth, thinned": {"model.library_size": True, "trainer.thin_to": 0.2},
     "8 neighbours": {"model.neighbours": 8},
@@ -50,7 +50,7 @@ def changed(config: TrainConfig, settings: dict[str, object]) -> TrainConfig:
     tree = config.model_dump()
     for name, value in (DEFAULT | settings).items():
         section, key = name.split(".")
-        tree[section][key] = value
+        tree[section][key] = tree["model"]["layers"] if value == "all" else value
     return TrainConfig.model_validate(tree)
 
 
@@ -102,10 +102,9 @@ def measure(config: TrainConfig, sections: list, held_out: str) -> dict[str, flo
     thin = np.random.default_rng(0).binomial(measured, SHALLOW)
     depth = library_size(test)
     takes = config.model.library_size
-    told = metrics.log_counts(tl.predict(test, model, depth=depth if takes else None).X.toarray())
-    shallow = metrics.log_counts(tl.predict(test, model, depth=SHALLOW * depth if takes else None).X.toarray())
-    found["MSE, depth told"] = metrics.summary(told, measured)["MSE"]
-    found["MSE, 1/4 depth told"] = metrics.summary(shallow, thin)["MSE"]
+    for name, truth, share in (("MSE, depth told", measured, 1.0), ("MSE, 1/4 depth told", thin, SHALLOW)):
+        predicted = tl.predict(test, model, depth=share * depth if takes else None)
+        found[name] = metrics.summary(metrics.log_counts(predicted.X.toarray()), truth)["MSE"]
     return found | {"train s": seconds}
 
 

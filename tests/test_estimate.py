@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from genar.estimate import ESTIMATORS, counts, log_mean, moments, quantile
+from genar.estimate import ESTIMATORS, counts, log_mean, moments, quantiles
 from genar.model.decoding import Decoding
 
 SKEWED = torch.tensor([0.4, 0.0, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.3])  # 0, 2 or 10
@@ -47,8 +47,8 @@ def test_the_largest_draw_stays_in_the_vocabulary() -> None:
 def test_quantiles_are_found_by_a_direct_search() -> None:
     p = torch.rand(6, 5, 11, generator=torch.Generator().manual_seed(0)).double().pow(4)
     p = p / p.sum(-1, keepdim=True)
-    for level in (0.05, 0.5, 0.95):
-        found = quantile(p, level)
+    levels = (0.05, 0.5, 0.95)
+    for level, found in zip(levels, quantiles(p, levels), strict=True):
         assert found.dtype == torch.int32
         for i in np.ndindex(6, 5):
             expected = next(c for c in range(11) if p[i][: c + 1].sum() >= level)
@@ -57,7 +57,13 @@ def test_quantiles_are_found_by_a_direct_search() -> None:
 
 def test_a_quantile_is_the_first_count_that_reaches_the_level() -> None:
     p = torch.tensor([0.25, 0.25, 0.0, 0.5])
-    assert [int(quantile(p, level)) for level in (0.25, 0.26, 0.5, 0.51, 1.0)] == [0, 1, 1, 3, 3]
+    assert [int(q) for q in quantiles(p, (0.25, 0.26, 0.5, 0.51, 1.0))] == [0, 1, 1, 3, 3]
+
+
+def test_the_spread_of_high_counts_is_exact_in_float32() -> None:
+    count = torch.arange(2001)
+    p = torch.softmax(-0.5 * ((count - 1900.3) / 0.8) ** 2, dim=-1)
+    assert moments(p)[1].item() == pytest.approx(0.8, rel=1e-3)
 
 
 def test_a_narrowed_draw_is_of_the_likeliest_counts() -> None:

@@ -41,7 +41,13 @@ def section(columns: int, rows: int, name: str = "slide.svs") -> AnnData:
     counts[:, 3] = 7
     panel = pd.DataFrame({keys.HELDOUT_PCC: [0.3, 0.2, 0.6, 0.9]}, index=GENES)
     mean = counts + 0.5
-    return result(spots, panel=panel, counts=counts, expected=mean, std=mean, provenance={"model": "her2st-mini"})
+    return result(
+        spots,
+        panel=panel,
+        counts=counts,
+        layers={keys.EXPECTED: mean, keys.STD: mean},
+        provenance={"model": "her2st-mini"},
+    )
 
 
 @pytest.fixture
@@ -254,7 +260,9 @@ def test_save_overview(adata: AnnData, tmp_path: Path) -> None:
 def test_real_section(shared: Path) -> None:
     measured = genar.read.st(shared / "data/her2st", "C2", mpp=0.687)[:, ["ERBB2", "GAPDH", "COL1A1"]].copy()
     counts = measured.X.toarray()
-    adata = result(measured, panel=measured.var, counts=counts, expected=counts, std=counts, provenance={})
+    adata = result(
+        measured, panel=measured.var, counts=counts, layers={keys.EXPECTED: counts, keys.STD: counts}, provenance={}
+    )
     figure = pl.overview(adata, "ERBB2")
     drawn(figure)
     ax = figure.axes[1]

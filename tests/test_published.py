@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from genar import published, store
 from genar.cli import app
 from genar.errors import ConfigError, DataError, ModelError, OutputError
-from genar.jobs.published import import_to_directory
+from genar.jobs.import_ import import_to_directory
 from genar.model.condition import Spots
 from genar.model.decoder import Choice
 
@@ -164,7 +164,7 @@ def test_a_tensor_that_does_not_fit_is_named(
     path = save(case, state=change(state_of(case)))
     before = sorted(tmp_path.iterdir())
     with pytest.raises(ModelError, match=said):
-        import_to_directory(path, genes, tmp_path / "model")
+        import_to_directory(path, genes, tmp_path / "model", spots="st", tile_um=100)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -245,7 +245,7 @@ def test_code_in_a_checkpoint_is_not_run(case: Path, save: Save, genes: Path, tm
     path = save(case, **{where: {"config": Code(trace)}})
     before = sorted(tmp_path.iterdir())
     with pytest.raises(ModelError, match="no checkpoint of plain data"):
-        import_to_directory(path, genes, tmp_path / "model")
+        import_to_directory(path, genes, tmp_path / "model", spots="st", tile_um=100)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -288,7 +288,7 @@ def test_genes_that_do_not_fit_are_refused(
     genes.write_text("\n".join(lines))
     before = sorted(tmp_path.iterdir())
     with pytest.raises(ModelError, match=rf"it predicts 20 genes, the list has \d+ different ones in {len(lines)} lin"):
-        import_to_directory(path, genes, tmp_path / "model")
+        import_to_directory(path, genes, tmp_path / "model", spots="st", tile_um=100)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -298,12 +298,12 @@ def test_what_is_given_beside_the_checkpoint_is_checked_first(tmp_path: Path) ->
     (tmp_path / "latin").write_bytes(b"\xff\xfe\xe9")
     for tile_um in (0.0, -1.0, 1e9, float("nan")):
         with pytest.raises(ConfigError, match="--tile-um"):
-            import_to_directory(none, none, tmp_path / "model", tile_um=tile_um)
+            import_to_directory(none, none, tmp_path / "model", spots="st", tile_um=tile_um)
     with pytest.raises(OutputError, match="it exists and is not a model"):
-        import_to_directory(none, none, tmp_path / "thesis")
+        import_to_directory(none, none, tmp_path / "thesis", spots="st", tile_um=100)
     for genes in (none, tmp_path / "latin"):
         with pytest.raises(DataError, match="it cannot be read"):
-            import_to_directory(none, genes, tmp_path / "model")
+            import_to_directory(none, genes, tmp_path / "model", spots="st", tile_um=100)
 
 
 def command(*words: str | Path) -> int:
@@ -321,14 +321,18 @@ def test_the_command_writes_a_model(
 ) -> None:
     output = tmp_path / "model"
     assert command("import", save(case), "--genes", genes, "-o", output, "--tile-um", "100", "--spots", "st") == 0
-    assert capsys.readouterr() == (f"wrote {output}\n", "")
+    out, err = capsys.readouterr()
+    assert out == f"wrote {output}\n"
+    assert err.count("\n") == 1
+    assert "genar cannot compute uni features itself" in err
     assert store.load(output).info.tile_um == 100
 
 
 def test_a_bad_file_is_one_line_and_status_2(genes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.ckpt").write_text("no\ncheckpoint")
     before = sorted(tmp_path.iterdir())
-    assert command("import", tmp_path / "bad.ckpt", "--genes", genes, "-o", tmp_path / "model") == 2
+    words = ("--genes", genes, "--tile-um", "100", "--spots", "st", "-o", tmp_path / "model")
+    assert command("import", tmp_path / "bad.ckpt", *words) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"genar: error: {tmp_path}/bad.ckpt: it is no checkpoint of plain data (")

@@ -47,7 +47,8 @@ def file(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     panel.index = ["ERBB2", "ACTB", "COL1A1", "KRT8", "IGKC"]
     provenance = {"model": "test", "warnings": ["first", "second"], "geometry": {"tile_um": 154.0}, "none": None}
     expected = counts.astype(np.float32)
-    adata = result(spots, panel=panel, counts=counts, expected=expected, std=expected + 1, provenance=provenance)
+    layers = {keys.EXPECTED: expected, keys.STD: expected + 1}
+    adata = result(spots, panel=panel, counts=counts, layers=layers, provenance=provenance)
     path = tmp_path_factory.mktemp("scverse") / "slide.h5ad"
     write_h5ad(adata, path)
     return path

@@ -111,6 +111,8 @@ def small() -> Callable[..., Model]:
     def make(**settings: object) -> Model:
         torch.manual_seed(0)
         sizes = {"width": 8, "layers": 1, "heads": 2, "condition_width": 8, "histology_width": 8}
+        if settings.get("decoder") == "cumulative":
+            settings["handed_on"] = "greedy"
         info = ModelInfo(
             name="small", encoder=ENCODER, feature_dim=3, tile_um=200.0, lattice="st", spot_um=100.0, pitch_um=200.0,
             scales=(1, 2, 6), max_count=30, network=ModelConfig.model_validate(sizes | settings),
@@ -207,3 +209,30 @@ def test_a_model_that_is_told_no_depth_records_none(
     write_h5ad(predicted, tmp_path / "a.h5ad")
     again = ad.read_h5ad(tmp_path / "a.h5ad")
     assert again.uns[keys.GENAR]["decoding"]["n_samples"] == 8
+
+
+def test_the_rule_that_was_used_is_recorded(small: Callable[..., Model], section: AnnData) -> None:
+    said = tl.predict(section, small()).uns[keys.GENAR]["decoding"]
+    assert said == {"estimator": "log_mean", "seed": 0, "rule": "expected"}
+    assert tl.predict(section, small(decoder="cumulative")).uns[keys.GENAR]["decoding"]["rule"] == "greedy"
+
+
+def test_how_to_draw_is_refused_where_nothing_is_drawn(small: Callable[..., Model], section: AnnData) -> None:
+    with pytest.raises(ConfigError, match="nothing is drawn"):
+        tl.predict(section, small(), decoding=Decoding(top_k=3))
+    with pytest.raises(ConfigError, match="predicts values"):
+        tl.predict(section, small(distribution="gaussian_nll"), decoding=SAMPLED)
+
+
+def test_features_that_are_not_numbers_are_refused(small: Callable[..., Model], section: AnnData) -> None:
+    model = small()
+    section.obsm[keys.features(model.info.encoder)][2, 1] = np.nan
+    with pytest.raises(DataError, match="not finite"):
+        tl.predict(section, model)
+
+
+def test_sections_are_predicted_one_by_one(small: Callable[..., Model], section: AnnData) -> None:
+    section.obs[keys.LIBRARY_ID] = pd.Categorical(["a"] + ["b"] * (section.n_obs - 1))
+    section.uns[keys.SPATIAL] = dict.fromkeys("ab", next(iter(section.uns[keys.SPATIAL].values())))
+    with pytest.raises(DataError, match="several sections"):
+        tl.predict(section, small())

@@ -14,8 +14,7 @@ with, and what a tile and a spot were."""
 
 EPILOG = """\
 example:
-  genar import best.ckpt --genes genes.txt --tile-um 112 -o models/prad
-  genar predict slide.svs --model models/prad"""
+  genar import best.ckpt --genes genes.txt --tile-um 112 --spots visium -o prad"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,14 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("checkpoint", metavar="CHECKPOINT", type=Path, help="the .ckpt")
     add("-o", "--output", metavar="MODEL_DIR", type=Path, required=True, help="model directory to write")
     add("--genes", metavar="FILE", type=Path, required=True, help="gene symbols, one a line, in the model's order")
-    add("--tile-um", type=float, default=112.0, metavar="UM",
-        help="side of a training tile in µm (112: 224 px at 0.5 µm/px)")  # fmt: skip
-    add("--spots", choices=("visium", "st"), default="visium", help="spots it was trained on (visium)")
+    add("--tile-um", type=float, required=True, metavar="UM",
+        help="side of a training tile in µm: 224 px times the slides' µm/px")  # fmt: skip
+    add("--spots", choices=("visium", "st"), required=True, help="spots it was trained on")
 
 
 def run(args: argparse.Namespace) -> int:
     """Import the checkpoint."""
-    from genar.jobs.published import import_to_directory
+    from genar.jobs.import_ import import_to_directory
 
     directory = import_to_directory(
         args.checkpoint, args.genes, args.output, spots=args.spots, tile_um=args.tile_um

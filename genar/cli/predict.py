@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--depth", type=float, metavar="COUNTS", help="median library size to predict at, for a model that is "
         "conditioned on it (default: that of its training sections)")  # fmt: skip
     add = parser.add_argument_group("drawn decoding, of --decoding sample or --estimator sample").add_argument
-    add("--samples", type=_natural, default=1, metavar="N", help="draw N times and average; more than 1 adds the "
+    add("--samples", type=_paths, default=1, metavar="N", help="draw N times and average; more than 1 adds the "
         "layers q05, q50, q95, and means --decoding sample (1)")  # fmt: skip
     add("--temperature", type=_positive, default=1.0, metavar="T", help="below 1 narrows the distribution (1)")
     add("--top-k", type=_count, default=0, metavar="K", help="draw among the K most probable counts; 0 for all (0)")
@@ -68,6 +68,15 @@ def _natural(text: str) -> int:
     value = _count(text)
     if value == 0:
         msg = "0 is too few"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def _paths(text: str) -> int:
+    """Read a number of draws."""
+    value = _natural(text)
+    if value > 10_000:
+        msg = f"{text} is above 10000"
         raise argparse.ArgumentTypeError(msg)
     return value
 

@@ -172,4 +172,5 @@ class TrainConfig(_Strict):
         if scales[-1:] != (self.panel.n_genes,) or any(a >= b for a, b in zip(scales, scales[1:], strict=False)):
             msg = f"hierarchy.scales {list(scales)} must rise to panel.n_genes ({self.panel.n_genes})"
             raise ValueError(msg)
+        self.model.check_scales(scales)
         return self

@@ -44,7 +44,10 @@ class GenARModule(L.LightningModule):
     def configure_optimizers(self) -> Any:
         """Return AdamW and its schedule."""
         optimizer = torch.optim.AdamW(
-            self.network.parameters(), lr=self.optimizer.lr, weight_decay=self.optimizer.weight_decay, fused=True
+            self.network.parameters(),
+            lr=self.optimizer.lr,
+            weight_decay=self.optimizer.weight_decay,
+            fused=self.trainer.precision == "32-true",  # Lightning clips no gradients of a fused one in bfloat16
         )
         total = max(1, int(self.trainer.estimated_stepping_batches))
         warmup = max(1, round(total * self.optimizer.warmup))

@@ -82,9 +82,11 @@ def predict(
     ConfigError
         If an option has a value that it cannot have.
     """
-    tl.check_decoding(estimator, seed)
+    decoding = decoding or Decoding()
+    tl.check_decoding(estimator, seed, decoding)
     target = device_of(device)
     model = model if isinstance(model, Model) else load(model)
+    tl.settled(model, decoding, depth)
     geometry = _geometry(model, spots, pitch)
     with open_slide(slide, mpp) as opened:
         adata = pp.spots(opened, geometry, tile_um=model.info.tile_um)

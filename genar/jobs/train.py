@@ -120,7 +120,7 @@ def fit(config: TrainConfig, sections: Sequence[AnnData], logs: Path) -> Model:
     """
     L.seed_everything(config.seed, workers=True, verbose=False)
     genes = panel.top_mean(list(sections), config.panel.n_genes)
-    counts = SpotTable.of(sections, genes, config.tiles.encoder).counts
+    counts = np.concatenate([s[:, genes].X.toarray() for s in sections])
     order, tree = hierarchy.kmeans(counts, config.hierarchy.scales, config.seed)
     table = SpotTable.of(sections, genes[order], config.tiles.encoder, config.model)
     frame = pd.DataFrame({keys.TRAIN_MEAN: table.counts.mean(axis=0)}, index=genes[order])
@@ -146,7 +146,7 @@ def fit(config: TrainConfig, sections: Sequence[AnnData], logs: Path) -> Model:
         enable_checkpointing=False,
         enable_model_summary=False,
         log_every_n_steps=5,
-        deterministic=True,
+        deterministic="warn" if config.model.distribution == "ordinal" else True,  # its cumulative sum is not, on CUDA
     )
     try:
         module = GenARModule(network, config.optimizer, config.trainer.thin_to)

@@ -27,9 +27,6 @@ class BlockCausal(Decoder):
     def __init__(self, config: ModelConfig, hierarchy: Hierarchy, feature_dim: int, max_count: int) -> None:
         super().__init__(config, hierarchy, feature_dim, max_count)
         self.coarser = config.gene_attention == "coarser"
-        if self.coarser and len(self.scales) == 1:
-            msg = 'gene_attention "coarser" needs a scale coarser than the genes; set it to "scale"'
-            raise ValueError(msg)
         self.skipped = config.layers - config.passed_by_genes
         trunk = torch.tensor(self.scales[:-1], dtype=torch.int64)
         of_scale = torch.repeat_interleave(torch.arange(len(trunk)), trunk)

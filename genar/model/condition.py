@@ -71,7 +71,7 @@ class Condition(nn.Module):
     """Fuse an encoder's features with the position, the neighbourhood and the sequencing depth, as far as asked.
 
     Features are first standardised with the mean and sd of the training spots (buffers of the model), as the ridge
-    baseline does, since a frozen encoder's channels differ in scale by orders of magnitude; so is the depth.
+    baseline does, since a frozen encoder's channels differ in scale by orders of magnitude. The log depth is centred.
     """
 
     def __init__(self, config: ModelConfig, feature_dim: int) -> None:

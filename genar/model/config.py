@@ -1,5 +1,6 @@
 """What a model is: everything needed to build its network."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -89,6 +90,15 @@ class ModelConfig(BaseModel):
         """Number of blocks that the genes of ``block_causal`` go through."""
         return self.gene_layers or -(-self.layers // 2)
 
+    def check_scales(self, scales: Sequence[int]) -> None:
+        """Raise ValueError unless a network of this shape can decode these ``scales``."""
+        if self.scale_weights is not None and len(self.scale_weights) != len(scales):
+            msg = f"{len(self.scale_weights)} scale_weights for {len(scales)} scales"
+            raise ValueError(msg)
+        if self.decoder == "block_causal" and self.gene_attention == "coarser" and len(scales) == 1:
+            msg = 'gene_attention "coarser" needs a scale coarser than the genes; set it to "scale"'
+            raise ValueError(msg)
+
     @model_validator(mode="after")
     def _fits(self) -> "ModelConfig":
         if self.width % self.heads:
@@ -99,6 +109,9 @@ class ModelConfig(BaseModel):
             raise ValueError(msg)
         if self.decoder == "cumulative" and (self.gene_layers is not None or self.gene_attention != "coarser"):
             msg = "gene_layers and gene_attention belong to the block_causal decoder"
+            raise ValueError(msg)
+        if self.decoder == "cumulative" and self.handed_on != "greedy":
+            msg = "the cumulative decoder is trained on greedy tokens; set handed_on to greedy"
             raise ValueError(msg)
         if self.scale_weights is not None and (min(self.scale_weights) < 0 or sum(self.scale_weights) == 0):
             msg = f"scale_weights {list(self.scale_weights)} must not be negative, nor all 0"

@@ -49,7 +49,7 @@ class Cumulative(Decoder):
         known = [self._known(v) for v in values]
         outputs: list[Tensor] = []
         for k in range(len(self.scales)):
-            handed = self.choose(outputs[-1].detach(), Choice("greedy"), k - 1) if k else None
+            handed = self.choose(outputs[-1].detach(), Choice(self.config.handed_on), k - 1) if k else None
             outputs.append(self._scale(k, known[:k], handed, blocks, head))
         return outputs
 

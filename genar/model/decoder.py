@@ -33,7 +33,7 @@ class Choice:
     """How values are chosen between scales.
 
     ``rule`` is as in :class:`~genar.model.decoding.Decoding`; for ``"sample"``, ``uniform`` holds draws in [0, 1),
-    [B, n, s_1 + ... + s_K], for n paths a spot, and ``decoding`` says how a distribution is narrowed first.
+    [B, n, s_1 + ... + s_{K-1}], for n paths a spot, and ``decoding`` says how a distribution is narrowed first.
     """
 
     rule: Rule
@@ -65,9 +65,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.config, self.hierarchy, self.max_count = config, hierarchy, max_count
         self.scales, self.recompute = hierarchy.scales, False
-        if config.scale_weights is not None and len(config.scale_weights) != len(self.scales):
-            msg = f"{len(config.scale_weights)} scale_weights for {len(self.scales)} scales"
-            raise ValueError(msg)
+        config.check_scales(self.scales)
         d = config.width
         self.distribution = distribution_of(config, max_count)
         self.condition = Condition(config, feature_dim)
@@ -126,7 +124,7 @@ class Decoder(nn.Module):
 
     def embed_values(self, values: Tensor) -> Tensor:
         """Embed real ``values`` [...] in 0..max_count between the embeddings of the two nearest tokens: [..., d]."""
-        values = values.clamp(0, self.max_count)
+        values = values.to(self.token.weight.dtype).clamp(0, self.max_count)
         low = values.floor()
         high = (low + 1).clamp(max=self.max_count)
         return torch.lerp(self.token(low.long()), self.token(high.long()), (values - low).unsqueeze(-1))

@@ -40,6 +40,11 @@ class Decoding(BaseModel):
             raise ValueError(msg)
         return self
 
+    @property
+    def narrows(self) -> bool:
+        """Whether a distribution is changed before a draw."""
+        return self.temperature != 1.0 or self.top_k > 0 or self.top_p < 1.0
+
     def sharpen(self, probabilities: Tensor) -> Tensor:
         """Return the narrowed ``probabilities`` [..., V]."""
         p = probabilities

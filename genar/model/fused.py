@@ -1,6 +1,6 @@
 """Three steps of a block with backward passes that recompute what is cheap instead of keeping it.
 
-A block keeps 13 instead of 22 activations of its width a position, and passes over memory less often; the matrix
+A block keeps about half the activations a position, and passes over memory less often; the matrix
 products, which take the time, are not repeated. Without them autograd gives the same gradients.
 """
 
@@ -58,7 +58,7 @@ class _Unit(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, length: Tensor) -> Tensor:
         inverse = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_(min=1e-12).reciprocal_()
-        out: Tensor = x * (inverse * length)
+        out: Tensor = (x * (inverse * length)).to(x.dtype)
         ctx.save_for_backward(out, length, inverse)  # attention keeps ``out`` anyway
         return out
 

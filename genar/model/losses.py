@@ -26,13 +26,17 @@ def gaussian(logits: Tensor, count: Tensor, slope: float, floor: float) -> Tenso
     Its standard deviation grows with the count: sigma = slope * mu + floor (alpha, beta in the paper: 0.01 and 1).
     """
     sigma = slope * count + floor
+    size = logits.shape[-1]
     reach = math.ceil(REACH * float(sigma.max()))
-    tokens = count.round().unsqueeze(-1) + torch.arange(-reach, reach + 1, device=count.device, dtype=count.dtype)
+    if 2 * reach + 1 < size:
+        tokens = count.round().unsqueeze(-1) + torch.arange(-reach, reach + 1, device=count.device)
+    else:
+        tokens = torch.arange(size, device=count.device).expand(*count.shape, size)
     z = (tokens - count.unsqueeze(-1)) / sigma.unsqueeze(-1)
-    inside = (tokens >= 0) & (tokens < logits.shape[-1])
+    inside = (tokens >= 0) & (tokens < size)
     weights = torch.where(inside, torch.exp(-0.5 * z.square()), 0.0)
     weights = weights / weights.sum(dim=-1, keepdim=True)
-    return _divergence(logits, tokens.clamp(0, logits.shape[-1] - 1).long(), weights)
+    return _divergence(logits, tokens.clamp(0, size - 1).long(), weights)
 
 
 def cross_entropy(logits: Tensor, count: Tensor) -> Tensor:

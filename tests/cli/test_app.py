@@ -115,7 +115,7 @@ def test_version(genar) -> None:
         (["predict", "a.svs", "--top-k", "-1"], "--top-k: '-1' is not a whole number from 0"),
         (["predict", "a.svs", "b.svs", "--top-p", "1.5"], "--top-p: 1.5 is not above 0 and at most 1"),
         (["predict", "a.svs", "--temperature", "0"], "--temperature: 0 is not above 0"),
-        (["import", "a.ckpt"], "required: -o/--output, --genes"),
+        (["import", "a.ckpt"], "required: -o/--output, --genes, --tile-um, --spots"),
         (["train"], "required: CONFIG"),
         (["train", "--model.width", "8", "no.yaml"], "8: it is no YAML file; give CONFIG before the settings"),
         (["train", "--seed", "1", "no.yaml", "--model.width", "8"], "give CONFIG before the settings"),

@@ -191,3 +191,35 @@ def test_an_interrupt_is_one_line_and_status_130(
     assert left.value.code == 130
     assert capsys.readouterr().err == "genar: training without section A\ngenar: interrupted\n"
     assert not (tmp_path / "run" / "model").exists()
+
+
+def losses(folder: Path) -> list[float]:
+    return pd.read_csv(folder / "metrics.csv")["loss"].dropna().tolist()
+
+
+def test_arithmetic_and_memory_change_no_more_than_rounding(
+    configure: Configure, sections: list[AnnData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda function: compiled.append(function) or function)
+    more = {"model__drop_path": 0.0, "model__dropout": 0.0, "model__feature_dropout": 0.0, "trainer__max_epochs": 3}
+    training.fit(configure(**more), sections, tmp_path / "logs" / "plain")
+    plain = losses(tmp_path / "logs" / "plain")
+    assert compiled == []
+    for name, value, close in (("recompute", True, 1e-6), ("compile", True, 1e-6), ("precision", "bf16-mixed", 0.02)):
+        training.fit(configure(**more, **{f"trainer__{name}": value}), sections, tmp_path / "logs" / name)
+        assert losses(tmp_path / "logs" / name) == pytest.approx(plain, rel=close)
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"hierarchy__scales": [4]}, 'gene_attention "coarser" needs a scale coarser than the genes'),
+        ({"model__scale_weights": [1.0]}, "1 scale_weights for 2 scales"),
+        ({"model__decoder": "cumulative"}, "set handed_on to greedy"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_found_first(configure: Configure, changes: dict, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        configure(**changes)

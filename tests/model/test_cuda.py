@@ -16,8 +16,9 @@ pytestmark = [
 EVERYTHING = {"position": "relative_um", "neighbours": 4, "library_size": True}
 FORMS = {
     "block_causal": EVERYTHING,
-    "late genes apart": EVERYTHING | {"gene_layers": 1, "gene_attention": "coarser"},
-    "cumulative": EVERYTHING | {"decoder": "cumulative"},
+    "whole": EVERYTHING | {"gene_layers": 2, "gene_attention": "scale"},
+    "ordinal": EVERYTHING | {"distribution": "ordinal"},
+    "cumulative": EVERYTHING | {"decoder": "cumulative", "handed_on": "greedy"},
 }
 COUNTS = torch.arange(21).view(3, 7)
 

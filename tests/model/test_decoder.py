@@ -20,7 +20,7 @@ FORMS = {
     "late genes": {"gene_attention": "scale"},
     "whole": {"gene_layers": 2, "gene_attention": "scale"},
 }
-CUMULATIVE = {"decoder": "cumulative"}
+CUMULATIVE = {"decoder": "cumulative", "handed_on": "greedy"}
 
 
 def probabilities(net: Decoder, spots: Spots, choice: Choice | None = None) -> torch.Tensor:
@@ -69,9 +69,10 @@ def test_no_position_sees_a_finer_scale(network, spots, form) -> None:
     values = net.group_means(torch.arange(21).view(3, 7))
     with torch.no_grad():
         before = net(batch, values[:-1])
-        after = net(batch, [*values[:2], values[2] + 5.0])  # enters as input of the last scale alone
-    assert all(torch.equal(a, b) for a, b in zip(before[:3], after[:3], strict=True))
-    assert not torch.allclose(before[3], after[3], atol=1e-3)
+        for k in (1, 2):  # a scale's values are the next scale's input
+            after = net(batch, [v + 5.0 if i == k else v for i, v in enumerate(values[:-1])])
+            assert all(torch.equal(a, b) for a, b in zip(before[: k + 1], after[: k + 1], strict=True))
+            assert not torch.allclose(before[k + 1], after[k + 1], atol=1e-3)
 
 
 def test_the_coarse_scales_reach_the_genes_through_attention(network, spots, form) -> None:
@@ -189,7 +190,7 @@ def test_paths_are_averaged_and_their_spread_counts(network, spots) -> None:
         first = net(batch, [torch.zeros(2, 1).double()])[0].softmax(-1)[:, 0]  # [2, 5]
         last = [net(batch, [torch.full((2, 1), float(c)).double()])[1].softmax(-1) for c in range(5)]
     mixture = sum(first[:, c, None, None] * last[c] for c in range(5))
-    uniform = torch.rand(2, 4000, 4, generator=torch.Generator().manual_seed(0))
+    uniform = torch.rand(2, 4000, 1, generator=torch.Generator().manual_seed(0))
     drawn = probabilities(net, batch, Choice("sample", uniform))
     assert drawn.shape == (2, 3, 5)
     assert torch.allclose(drawn, mixture, atol=0.02)
@@ -201,7 +202,7 @@ def test_paths_are_averaged_and_their_spread_counts(network, spots) -> None:
 @pytest.mark.parametrize("settings", [{}, CUMULATIVE], ids=["block_causal", "cumulative"])
 def test_a_sharp_draw_is_the_greedy_one(network, spots, settings) -> None:
     net, batch = network(**settings), spots()
-    uniform = torch.rand(3, 2, 14, generator=torch.Generator().manual_seed(0))
+    uniform = torch.rand(3, 2, 7, generator=torch.Generator().manual_seed(0))
     greedy = probabilities(net, batch, Choice("greedy"))
     assert torch.allclose(probabilities(net, batch, Choice("sample", uniform, Decoding(top_k=1))), greedy, atol=1e-9)
     assert not torch.allclose(probabilities(net, batch, Choice("sample", uniform)), greedy, atol=1e-3)
@@ -240,7 +241,8 @@ def test_training_learns_what_histology_tells(tree, settings) -> None:
     [
         ({"width": 16, "heads": 3}, "heads"),
         ({"layers": 2, "gene_layers": 3}, "gene_layers"),
-        ({"decoder": "cumulative", "gene_attention": "scale"}, "block_causal"),
+        ({"decoder": "cumulative", "handed_on": "greedy", "gene_attention": "scale"}, "block_causal"),
+        ({"decoder": "cumulative"}, "handed_on"),
         ({"scale_weights": [0.0, 0.0]}, "scale_weights"),
     ],
 )

@@ -75,7 +75,12 @@ def panel() -> pd.DataFrame:
 def make(spots: AnnData, panel: pd.DataFrame, **options: object) -> AnnData:
     expected = COUNTS + 0.25
     return result(
-        spots, panel=panel, counts=COUNTS, expected=expected, std=expected / 2, provenance=PROVENANCE, **options
+        spots,
+        panel=panel,
+        counts=COUNTS,
+        layers={keys.EXPECTED: expected, keys.STD: expected / 2},
+        provenance=PROVENANCE,
+        **options,
     )
 
 
@@ -103,8 +108,8 @@ def test_result(spots: AnnData, panel: pd.DataFrame) -> None:
     ("changed", "said"),
     [
         ({"counts": COUNTS[:3]}, r"counts: their shape is \(3, 3\), 4 spots by 3 genes are needed"),
-        ({"expected": COUNTS[:, :2] + 0.5}, r"expected: their shape is \(4, 2\)"),
-        ({"std": COUNTS[0] + 0.5}, r"std: their shape is \(3,\)"),
+        ({"layers": {"expected": COUNTS[:, :2] + 0.5}}, r"expected: their shape is \(4, 2\)"),
+        ({"layers": {"std": COUNTS[0] + 0.5}}, r"std: their shape is \(3,\)"),
         ({"counts": COUNTS + 0.5}, "counts: they are float64"),
         ({"counts": COUNTS - 1}, "counts: they run from -1 to 69999"),
         ({"counts": COUNTS * 100_000}, "counts: they run from 0 to 7000000000"),
@@ -112,7 +117,8 @@ def test_result(spots: AnnData, panel: pd.DataFrame) -> None:
     ],
 )
 def test_arrays_that_do_not_fit(spots: AnnData, panel: pd.DataFrame, changed: dict[str, object], said: str) -> None:
-    given = {"panel": panel, "counts": COUNTS, "expected": COUNTS + 0.25, "std": COUNTS + 0.25, "provenance": {}}
+    layers = dict.fromkeys((keys.EXPECTED, keys.STD), COUNTS + 0.25)
+    given = {"panel": panel, "counts": COUNTS, "layers": layers, "provenance": {}}
     assert result(spots, **given).shape == (4, 3)
     with pytest.raises(DataError, match=said):
         result(spots, **given | changed)

@@ -1,13 +1,18 @@
 """Import: a checkpoint of the published code in, a model directory out."""
 
+import logging
 from pathlib import Path
 from typing import Literal
 
+from genar import keys
+from genar.encoders.registry import ENCODERS
 from genar.errors import ConfigError, DataError
 from genar.published import import_checkpoint
 from genar.slide.lattice import lattice
 from genar.store import check_free, save
 from genar.units import LARGEST_TILE_UM
+
+logger = logging.getLogger("genar")
 
 CARD = """# {name}
 
@@ -28,7 +33,7 @@ CONTINUOUS = """\
 
 
 def import_to_directory(
-    checkpoint: Path, genes: Path, output: Path, *, spots: Literal["visium", "st"] = "visium", tile_um: float = 112.0
+    checkpoint: Path, genes: Path, output: Path, *, spots: Literal["visium", "st"], tile_um: float
 ) -> Path:
     """Convert a checkpoint of the published code into a model directory.
 
@@ -72,5 +77,10 @@ def import_to_directory(
         units=CONTINUOUS if info.network.distribution in ("mse", "gaussian_nll") else "",
         max_count=info.max_count, scales=", ".join(map(str, info.scales)), encoder=info.encoder, tile_um=tile_um,
     )  # fmt: skip
+    if info.encoder not in ENCODERS:
+        logger.warning(
+            "genar cannot compute %s features itself: give them to genar.tl.predict in obsm[%r]",
+            info.encoder, keys.features(info.encoder),
+        )  # fmt: skip
     save(model, output, card)
     return output
