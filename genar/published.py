@@ -16,10 +16,10 @@ from torch import Tensor
 from genar import __version__, keys
 from genar.errors import ModelError
 from genar.genes.hierarchy import Blocks
+from genar.kernels import NORM_EPS
 from genar.model.condition import FREQUENCIES
 from genar.model.config import ModelConfig
 from genar.model.cumulative import Cumulative
-from genar.model.fused import NORM_EPS
 from genar.slide.lattice import Lattice
 from genar.store import Model, ModelInfo
 

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from genar.genes.hierarchy import Hierarchy
+from genar.kernels import NORM_EPS
 from genar.model.condition import Condition, Spots, given
 from genar.model.config import ModelConfig, Rule
 from genar.model.decoding import Decoding, draw
 from genar.model.distributions import distribution_of
-from genar.model.fused import NORM_EPS
 from genar.model.layers import Block, KeyValue, Modulation, zero_linear
 
 T = TypeVar("T")

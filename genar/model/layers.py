@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from genar.model.fused import gelu_linear, modulated_linear, unit
+from genar.kernels import gelu_linear, modulated_linear, unit
 
 KeyValue = tuple[Tensor, Tensor]
 """Keys and values of the positions decoded so far: [B, heads, S, head_dim] each."""

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from genar.model import fused
+from genar import kernels
 
 
 def modulated_linear(x: Tensor, scale: Tensor, shift: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -34,7 +34,7 @@ def case(request):
     plain, shapes = request.param
     g = torch.Generator().manual_seed(0)
     inputs = [None if s is None else torch.randn(*s, generator=g).double().requires_grad_() for s in shapes]
-    return getattr(fused, plain.__name__), plain, inputs
+    return getattr(kernels, plain.__name__), plain, inputs
 
 
 def test_values_are_those_of_plain_torch(case) -> None:
@@ -64,10 +64,10 @@ def test_gradients_are_those_of_plain_torch_in_half_precision(case) -> None:
 
 def test_a_frozen_input_gets_no_gradient() -> None:
     x, length = torch.randn(1, 2, 2, 4, dtype=torch.float64), torch.ones(2, 1, dtype=torch.float64)
-    assert gradcheck(lambda x: fused.unit(x, length), x.requires_grad_())
+    assert gradcheck(lambda x: kernels.unit(x, length), x.requires_grad_())
 
 
 def test_a_vector_of_no_length_stays_finite() -> None:
     x = torch.zeros(1, 1, 1, 4, requires_grad=True)
-    fused.unit(x, torch.ones(1, 1)).sum().backward()
+    kernels.unit(x, torch.ones(1, 1)).sum().backward()
     assert x.grad.isfinite().all()
