@@ -75,11 +75,11 @@ def case(options: argparse.Namespace) -> dict[str, float]:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
     result = {}
-    if "generate" in options.what:
+    if options.case[2] == "generate":
         network.eval()
         result["generate_s"] = min(timed(lambda: network.generate(spots, lambda p, _: p.argmax(-1), Choice("greedy"))))
         result["generate_gb"] = peak()
-    if "train" in options.what:
+    else:
         network.train()
         result["train_s"] = min(timed(train))
         result["train_gb"] = peak()
@@ -108,32 +108,36 @@ def main() -> None:
     add("--bf16", action="store_true", help="autocast to bfloat16")
     add("--recompute", action="store_true", help="compute activations anew in the backward pass")
     add("--what", nargs="+", default=["train", "generate"], choices=["train", "generate"])
-    add("--case", nargs=2, help=argparse.SUPPRESS)
+    add("--case", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
         options.decoder, options.genes = options.case[0], int(options.case[1])
         print(json.dumps(case(options)))
         return
-    print("| genes | decoder | tokens | train s/step | spots/s | ratio | GB | generate spots/s | ratio | GB |")
-    print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    print("| genes | decoder | tokens | train: s a step | spots/s | ratio | GB | generate: s | spots/s | ratio | GB |")
+    print("|---" * 11 + "|", flush=True)
     for genes in options.panels:
         first: dict[str, float] = {}
         for decoder in options.decoders:
-            command = [sys.executable, __file__, *sys.argv[1:], "--case", decoder, str(genes)]
-            run = subprocess.run(command, capture_output=True, text=True, check=False)
-            if run.returncode:
-                reason = run.stderr.strip().splitlines()
-                print(f"| {genes} | {decoder} | failed: {reason[-1] if reason else run.returncode} |", flush=True)
-                continue
-            found = json.loads(run.stdout.splitlines()[-1])
+            found: dict[str, float] = {}
+            for what in options.what:
+                command = [sys.executable, __file__, *sys.argv[1:], "--case", decoder, str(genes), what]
+                run = subprocess.run(command, capture_output=True, text=True, check=False)
+                if run.returncode == 0:
+                    found |= json.loads(run.stdout.splitlines()[-1])
+                else:
+                    reason = run.stderr.strip().splitlines()
+                    print(f"{genes} genes, {decoder}, {what}: {reason[-1:] or run.returncode}", file=sys.stderr)
             first = first or found
             cells = [str(genes), decoder, str(tokens(decoder, genes))]
-            if "train_s" in found:
-                cells += [f"{found['train_s']:.2f}", f"{options.batch / found['train_s']:.2f}"]
-                cells += [f"{first['train_s'] / found['train_s']:.2f}", f"{found['train_gb']:.2f}"]
-            if "generate_s" in found:
-                cells += [f"{options.batch / found['generate_s']:.2f}"]
-                cells += [f"{first['generate_s'] / found['generate_s']:.2f}", f"{found['generate_gb']:.2f}"]
+            for what in ("train", "generate"):
+                seconds = found.get(f"{what}_s")
+                if seconds is None:
+                    cells += ["-"] * 4
+                    continue
+                cells += [f"{seconds:.2f}", f"{options.batch / seconds:.2f}"]
+                cells += [f"{first[f'{what}_s'] / seconds:.2f}" if f"{what}_s" in first else "-"]
+                cells += [f"{found[f'{what}_gb']:.2f}"]
             print("| " + " | ".join(cells) + " |", flush=True)
 
 
