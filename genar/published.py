@@ -75,7 +75,9 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     except OSError as e:
         raise ModelError(path, f"it cannot be read ({e.strerror or e})", remedy) from e
     except Exception as e:
-        raise ModelError(path, f"it is no checkpoint of plain data ({' '.join(str(e).split())[:160]})", remedy) from e
+        raise ModelError(
+            path, f"it is no checkpoint of plain data ({type(e).__name__}: {' '.join(str(e).split())[:160]})", remedy
+        ) from e
     try:
         config, state = checkpoint["hyper_parameters"]["config"], checkpoint["state_dict"]
         settings = dict(config["MODEL"])

@@ -12,7 +12,8 @@ import pandas as pd
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialize
 
 from genar import keys
 from genar.errors import ModelError, OutputError
@@ -153,7 +154,7 @@ def save(model: Model, directory: Path, card: str) -> None:
         genes = model.panel.rename(columns={keys.GENE_IDS: GENE_ID})
         genes.to_csv(folder / GENES, sep="\t", index_label="gene", float_format="%.6g")
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.network.state_dict().items()}
-        save_file(state, folder / WEIGHTS)
+        (folder / WEIGHTS).write_bytes(serialize(state))  # whose own writer lets no one else read the file
         (folder / CARD).write_text(card)
         old = Path(temporary) / "old"  # which goes with the temporary folder, once the new one is in place
         if directory.exists():

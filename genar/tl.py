@@ -11,6 +11,7 @@ from anndata import AnnData
 from genar import __version__, keys
 from genar.data.spots import SpotTable
 from genar.device import device_of
+from genar.encoders.registry import ENCODERS
 from genar.errors import ConfigError, DataError
 from genar.estimate import ESTIMATORS, Estimator, counts, moments, quantiles
 from genar.model.decoder import Choice
@@ -151,9 +152,16 @@ def settled(model: Model, decoding: Decoding, depth: float | None) -> tuple[Deco
 def _check_features(adata: AnnData, model: Model) -> None:
     """Raise unless the spots have the features that the model takes."""
     key = keys.features(model.info.encoder)
+    try:
+        known = metadata(adata)
+    except (KeyError, IndexError) as e:
+        why = f"they do not say which slide they are on ({e})"
+        raise DataError("the spots", why, "lay them with genar.pp.spots, or read them with genar.read") from e
     if key not in adata.obsm:
         why = f"obsm holds no {key!r}, which model {model.info.name} takes"
-        raise DataError("the spots", why, f"run genar.pp.embed(adata, encoder={model.info.encoder!r}) first")
+        command = f"run genar.pp.embed(adata, encoder={model.info.encoder!r}) first"
+        elsewhere = f"put your {model.info.encoder} features of {model.info.tile_um:g} µm tiles there"
+        raise DataError("the spots", why, command if model.info.encoder in ENCODERS else elsewhere)
     features = adata.obsm[key]
     if features.shape[1] != model.info.feature_dim:
         why = f"obsm[{key!r}] has {features.shape[1]} columns, model {model.info.name} takes {model.info.feature_dim}"
@@ -162,7 +170,7 @@ def _check_features(adata: AnnData, model: Model) -> None:
         raise DataError("the spots", f"obsm[{key!r}] holds values that are not finite", "embed them again")
     if adata.obs[keys.LIBRARY_ID].nunique() > 1:
         raise DataError("the spots", "they are of several sections", "predict each alone, then anndata.concat")
-    tile_um = float(metadata(adata).get(keys.TILE_UM, model.info.tile_um))
+    tile_um = float(known.get(keys.TILE_UM, model.info.tile_um))
     if not math.isclose(tile_um, model.info.tile_um, rel_tol=1e-6):
         why = f"their tiles are {tile_um:g} µm wide, model {model.info.name} takes {model.info.tile_um:g} µm"
         raise DataError("the spots", why, f"embed them again with tile_um={model.info.tile_um:g}")

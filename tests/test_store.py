@@ -38,6 +38,11 @@ def test_a_model_comes_back_as_it_was_saved(model: Model, tmp_path: Path) -> Non
     assert len(again.sha256) == 64
 
 
+def test_whoever_reads_the_folder_reads_its_files(model: Model, tmp_path: Path) -> None:
+    store.save(model, tmp_path / "a", "card")
+    assert len({path.stat().st_mode for path in (tmp_path / "a").iterdir()}) == 1
+
+
 def test_gene_ids_are_kept_where_they_are_known(model: Model, tmp_path: Path) -> None:
     model.panel.insert(0, keys.GENE_IDS, ["7157", ""])  # Entrez's are numbers, and text all the same
     store.save(model, tmp_path / "model", "card")

@@ -236,3 +236,9 @@ def test_sections_are_predicted_one_by_one(small: Callable[..., Model], section:
     section.uns[keys.SPATIAL] = dict.fromkeys("ab", next(iter(section.uns[keys.SPATIAL].values())))
     with pytest.raises(DataError, match="several sections"):
         tl.predict(section, small())
+
+
+def test_spots_of_no_slide_are_refused(small: Callable[..., Model]) -> None:
+    bare = AnnData(obs=pd.DataFrame(index=["a", "b"]), obsm={keys.features(ENCODER): np.ones((2, 3), np.float32)})
+    with pytest.raises(DataError, match=r"which slide they are on .*genar\.pp\.spots"):
+        tl.predict(bare, small())

@@ -113,6 +113,8 @@ def _error(path: str | Path, schema: type[BaseModel], error: ValidationError) ->
         )
     if first["type"] == "missing":
         return ConfigError(path, f"the setting {name} is missing", "add it")
+    if isinstance(first["input"], dict):  # settings that do not fit each other
+        return ConfigError(path, f"{name}: {first['msg'].removeprefix('Value error, ')}", "correct it")
     return ConfigError(path, f"{name}: {first['msg']} (it is {first['input']!r})"[:300], "correct it")
 
 

@@ -42,8 +42,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--depth", type=float, metavar="COUNTS", help="median library size to predict at, for a model that is "
         "conditioned on it (default: that of its training sections)")  # fmt: skip
     add = parser.add_argument_group("drawn decoding, of --decoding sample or --estimator sample").add_argument
-    add("--samples", type=_paths, default=1, metavar="N", help="draw N times and average; more than 1 adds the "
-        "layers q05, q50, q95, and means --decoding sample (1)")  # fmt: skip
+    add("--samples", type=_paths, default=1, metavar="N", help="draw N paths through the scales and average their "
+        "distributions; adds the layers q05, q50, q95 (1)")  # fmt: skip
     add("--temperature", type=_positive, default=1.0, metavar="T", help="below 1 narrows the distribution (1)")
     add("--top-k", type=_count, default=0, metavar="K", help="draw among the K most probable counts; 0 for all (0)")
     add("--top-p", type=_share, default=1.0, metavar="P", help="draw among the likeliest counts with this share (1)")

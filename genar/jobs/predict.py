@@ -7,7 +7,8 @@ from anndata import AnnData
 
 from genar import keys, pp, tl
 from genar.device import device_of
-from genar.errors import ConfigError, OutputError
+from genar.encoders.registry import ENCODERS
+from genar.errors import ConfigError, ModelError, OutputError
 from genar.estimate import Estimator
 from genar.model.decoding import Decoding
 from genar.pl import save_overview
@@ -87,6 +88,10 @@ def predict(
     target = device_of(device)
     model = model if isinstance(model, Model) else load(model)
     tl.settled(model, decoding, depth)
+    if model.info.encoder not in ENCODERS:
+        why = f"genar cannot compute the {model.info.encoder} features that it takes"
+        remedy = f"put them into obsm[{keys.features(model.info.encoder)!r}] and call genar.tl.predict"
+        raise ModelError(model.info.name, why, remedy)
     geometry = _geometry(model, spots, pitch)
     with open_slide(slide, mpp) as opened:
         adata = pp.spots(opened, geometry, tile_um=model.info.tile_um)

@@ -4,11 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from PIL import Image
 
-from genar.errors import ConfigError, OutputError
+from genar.errors import ConfigError, ModelError, OutputError
 from genar.jobs import predict as job
+from genar.model.config import ModelConfig
+from genar.store import Model, ModelInfo
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +52,15 @@ def test_seeds_that_a_file_cannot_hold(seed: int) -> None:
 def test_an_unknown_estimator() -> None:
     with pytest.raises(ConfigError, match="--estimator: 'median' is not known; give one of: mean, log_mean"):
         job.predict("slide.svs", estimator="median")  # type: ignore[arg-type]
+
+
+def test_a_model_that_cannot_do_it_is_refused_before_the_slide_is_opened() -> None:
+    info = ModelInfo(
+        name="m", encoder="uni", feature_dim=3, tile_um=112.0, lattice="st", spot_um=100.0, pitch_um=200.0,
+        scales=(1, 2), max_count=5, network=ModelConfig(), genar_version="0", sections=(),
+    )  # fmt: skip
+    model = Model(info, pd.DataFrame(index=["A", "B"]), torch.nn.Linear(1, 1))  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match=r"cannot compute the uni features .* obsm\['X_uni'\] .* genar\.tl\.predict"):
+        job.predict("slide.svs", model)
+    with pytest.raises(ConfigError, match="--depth: model m is not conditioned on the sequencing depth"):
+        job.predict("slide.svs", model, depth=500.0)
