@@ -3,6 +3,7 @@
 Symbols are the paper's: G genes, K scales of s_1 < ... < s_K = G groups, V count tokens, width d, B spots.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -46,7 +47,7 @@ class Choice:
         return given(self.uniform).shape[1] if self.rule == "sample" else 1
 
 
-class Decoder(nn.Module):
+class Decoder(nn.Module, ABC):
     """Counts of a panel of genes, decoded over the scales of a hierarchy.
 
     Parameters
@@ -89,21 +90,21 @@ class Decoder(nn.Module):
         for embedding in (self.token, self.gene, self.scale):
             nn.init.normal_(embedding.weight, std=0.02)
 
+    @abstractmethod
     def forward(self, spots: Spots, values: Sequence[Tensor]) -> list[Tensor]:
         """Return the head's outputs [B, s_k, C] of every scale, given the ``values`` [B, s_k] of all but the last."""
-        raise NotImplementedError
 
+    @abstractmethod
     def loss(self, spots: Spots, counts: Tensor) -> Tensor:
         """Return the training loss for measured ``counts`` [B, G]: the mean over scales of the summed divergences."""
-        raise NotImplementedError
 
+    @abstractmethod
     def generate(self, spots: Spots, read: Read[T], choice: Choice | None = None) -> list[T]:
         """Decode free-running, scale by scale.
 
         ``read`` is called with the last scale's probabilities [B, g, V] of each chunk of genes, and the chunk; what it
         returned is returned, in the panel's order. By default ``choice`` is as the model's ``handed_on`` says.
         """
-        raise NotImplementedError
 
     def through(self, i: int, *args: Any, **options: Any) -> tuple[Tensor, KeyValue]:
         """Pass block i; see :meth:`~genar.model.layers.Block.forward`."""
