@@ -70,21 +70,10 @@ def load(path: Path, schema: type[C], changes: Mapping[str, Any]) -> C:
             if not isinstance(place, dict):
                 raise ConfigError(name, f"{section} is not a section", "see --print-config")
         place[last] = value
-    return validated(schema, values, path)
-
-
-def validated(schema: type[C], values: Mapping[str, Any], source: str | Path) -> C:
-    """Check settings against a schema; errors name ``source``.
-
-    Raises
-    ------
-    ConfigError
-        If a setting is unknown or has a wrong value.
-    """
     try:
         return schema.model_validate(values)
     except ValidationError as e:
-        raise _error(source, schema, e) from e
+        raise _error(path, schema, e) from e
 
 
 def dump(config: BaseModel) -> str:
