@@ -48,7 +48,8 @@ class BlockCausal(Decoder):
         genes = self._genes(modulations, caches, self._parents(values[:-1], len(counts)))
 
         def divergence(rows: slice) -> Tensor:
-            return self.distribution.loss(genes(rows), values[-1][:, rows], last=True).sum(dim=1)
+            part, size = values[-1][:, rows], self.scales[-1]
+            return self.distribution.loss(genes(rows), part, last=True, positions=size).sum(dim=1)
 
         chunks = list(self._chunks(len(counts)))
         if len(chunks) == 1:

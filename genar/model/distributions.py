@@ -24,8 +24,11 @@ class Distribution(ABC):
         return counts.clamp(max=self.max_count)
 
     @abstractmethod
-    def loss(self, out: Tensor, value: Tensor, *, last: bool) -> Tensor:
-        """Return the loss [...] of each position for its group's ``value`` [...]; ``last``: it is a gene's."""
+    def loss(self, out: Tensor, value: Tensor, *, last: bool, positions: int | None = None) -> Tensor:
+        """Return the loss [...] of each position for its group's ``value`` [...]; ``last``: it is a gene's.
+
+        ``positions`` is the scale's number of them, where ``out`` holds but a part.
+        """
 
     @abstractmethod
     def probabilities(self, out: Tensor) -> Tensor:
@@ -39,7 +42,7 @@ class Distribution(ABC):
 class Tokens(Distribution):
     """A free distribution over count tokens: one logit a token (the paper)."""
 
-    def loss(self, out: Tensor, value: Tensor, *, last: bool) -> Tensor:
+    def loss(self, out: Tensor, value: Tensor, *, last: bool, positions: int | None = None) -> Tensor:
         """Return the divergence from the label; at coarse scales the two-point one, whatever the last scale's."""
         match self.config.distribution:
             case "ordinal":
@@ -64,7 +67,7 @@ class Tokens(Distribution):
 class NegativeBinomial(Distribution):
     """A negative binomial: two outputs, the logs of its mean and of its dispersion."""
 
-    def loss(self, out: Tensor, value: Tensor, *, last: bool) -> Tensor:
+    def loss(self, out: Tensor, value: Tensor, *, last: bool, positions: int | None = None) -> Tensor:
         """Return the negative log-likelihood."""
         return -self._law(out).log_prob(value)  # type: ignore[no-any-return]
 
@@ -98,14 +101,14 @@ class Continuous(Distribution):
         """Return the predicted log1p count."""
         return out[..., 0] if self.config.continuous_reduction == "published" else F.softplus(out).mean(dim=-1)
 
-    def loss(self, out: Tensor, value: Tensor, *, last: bool) -> Tensor:
+    def loss(self, out: Tensor, value: Tensor, *, last: bool, positions: int | None = None) -> Tensor:
         """Return the squared error, or the Gaussian's negative log-likelihood; averaged if so published."""
         prediction = self.expected(out)
         if self.config.distribution == "mse":
             loss = F.mse_loss(prediction, value, reduction="none")
         else:
             loss = F.gaussian_nll_loss(prediction, value, _variance(prediction), reduction="none")
-        return loss / loss.shape[-1] if self.config.continuous_reduction == "published" else loss
+        return loss / (positions or loss.shape[-1]) if self.config.continuous_reduction == "published" else loss
 
     def probabilities(self, out: Tensor) -> Tensor:
         """Return the Gaussian's mass between the half-integers around each count; for regression all on the nearest."""

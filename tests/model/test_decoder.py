@@ -111,7 +111,11 @@ def test_permuting_genes_with_their_groups_permutes_the_output(network, spots, t
     assert torch.allclose(probabilities(other, batch), probabilities(net, batch)[:, order], atol=1e-9)
 
 
-def test_genes_in_chunks_give_the_same_loss_gradient_and_counts(network, spots, form, monkeypatch) -> None:
+@pytest.mark.parametrize("distribution", ["gaussian", "mse"])
+def test_genes_in_chunks_give_the_same_loss_gradient_and_counts(
+    network, spots, form, distribution, monkeypatch
+) -> None:
+    form = form | {"distribution": distribution, "continuous_reduction": "published"}
     counts = torch.arange(21).view(3, 7)
     found = []
     for size in (block_causal.CHUNK_BYTES, 1):
