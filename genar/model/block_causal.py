@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from genar.genes.hierarchy import Hierarchy
 from genar.model.condition import Spots
 from genar.model.config import ModelConfig
-from genar.model.decoder import CHUNK_BYTES, Choice, Decoder, Read, T, mean_over_paths
+from genar.model.decoder import CHUNK_BYTES, Choice, Decoder, Read, T, mean_over_paths, summed
 from genar.model.layers import KeyValue, Modulation
 
 Modulations = tuple[list[Modulation], tuple[Tensor, Tensor]]
@@ -40,16 +40,17 @@ class BlockCausal(Decoder):
         parents = self._parents(values, len(spots.features))
         return [*coarse, self._genes(modulations, caches, parents)(slice(None))]
 
-    def loss(self, spots: Spots, counts: Tensor) -> Tensor:
+    def loss(self, spots: Spots, counts: Tensor, measured: Tensor | None = None) -> Tensor:
         """Return the training loss; see :meth:`Decoder.loss`."""
-        values = self.group_means(counts)
+        values, known = self.targets(counts, measured)
         modulations = self.modulations(self.condition(spots))
         coarse, caches = self._trunk(modulations, values[:-1], len(counts))
         genes = self._genes(modulations, caches, self._parents(values[:-1], len(counts)))
 
         def divergence(rows: slice) -> Tensor:
             part, size = values[-1][:, rows], self.scales[-1]
-            return self.distribution.loss(genes(rows), part, last=True, positions=size).sum(dim=1)
+            each = self.distribution.loss(genes(rows), part, last=True, positions=size)
+            return summed(each, None if measured is None else measured[:, rows])
 
         chunks = list(self._chunks(len(counts)))
         if len(chunks) == 1:
@@ -57,7 +58,8 @@ class BlockCausal(Decoder):
         else:  # the chunks' activations are computed anew in the backward pass, one chunk at a time
             fine = torch.stack([checkpoint(divergence, rows, use_reentrant=False) for rows in chunks]).sum(dim=0)
         divergences = [
-            self.distribution.loss(o, v, last=False).sum(dim=1) for o, v in zip(coarse, values, strict=False)
+            summed(self.distribution.loss(out, value, last=False), seen)
+            for out, value, seen in zip(coarse, values, known, strict=False)
         ]
         return self.weighted([*divergences, fine])
 

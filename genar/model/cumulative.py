@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from genar.genes.hierarchy import Hierarchy
 from genar.model.condition import Spots
 from genar.model.config import ModelConfig
-from genar.model.decoder import Choice, Decoder, Read, T, mean_over_paths
+from genar.model.decoder import Choice, Decoder, Read, T, mean_over_paths, summed
 from genar.model.layers import Modulation
 
 DROPOUT = 0.1
@@ -53,14 +53,14 @@ class Cumulative(Decoder):
             outputs.append(self._scale(k, known[:k], handed, blocks, head))
         return outputs
 
-    def loss(self, spots: Spots, counts: Tensor) -> Tensor:
+    def loss(self, spots: Spots, counts: Tensor, measured: Tensor | None = None) -> Tensor:
         """Return the training loss; see :meth:`Decoder.loss`."""
-        values = self.group_means(counts)
+        values, known = self.targets(counts, measured)
         outputs = self(spots, values[:-1])
         last = len(values) - 1
         return self.weighted([
-            self.distribution.loss(out, value, last=k == last).sum(dim=1)
-            for k, (out, value) in enumerate(zip(outputs, values, strict=True))
+            summed(self.distribution.loss(out, value, last=k == last), seen)
+            for k, (out, value, seen) in enumerate(zip(outputs, values, known, strict=True))
         ])  # fmt: skip
 
     @torch.no_grad()

@@ -95,8 +95,11 @@ class Decoder(nn.Module, ABC):
         """Return the head's outputs [B, s_k, C] of every scale, given the ``values`` [B, s_k] of all but the last."""
 
     @abstractmethod
-    def loss(self, spots: Spots, counts: Tensor) -> Tensor:
-        """Return the training loss for measured ``counts`` [B, G]: the mean over scales of the summed divergences."""
+    def loss(self, spots: Spots, counts: Tensor, measured: Tensor | None = None) -> Tensor:
+        """Return the training loss for ``counts`` [B, G]: the mean over scales of the summed divergences.
+
+        ``measured``, bool [B, G], says which genes a spot's section measured (None: all); the others do not count.
+        """
 
     @abstractmethod
     def generate(self, spots: Spots, read: Read[T], choice: Choice | None = None) -> list[T]:
@@ -118,10 +121,27 @@ class Decoder(nn.Module, ABC):
         sums = genes.new_zeros(self.scales[k], *genes.shape[1:]).index_add_(0, groups, genes[members])
         return sums / groups.bincount().to(genes.dtype).view(-1, *[1] * (genes.dim() - 1))
 
-    def group_means(self, counts: Tensor) -> list[Tensor]:
-        """Return each scale's targets, the mean values [B, s_k] of its groups, from gene ``counts`` [B, G]."""
+    def targets(self, counts: Tensor, measured: Tensor | None = None) -> tuple[list[Tensor], list[Tensor | None]]:
+        """Return each scale's mean values [B, s_k] of its groups, and which of these were measured, bool [B, s_k].
+
+        A mean is over the genes that were; a group that has none gets its parent's mean, to hand on. Where all are
+        ``measured``, None stands for the second.
+        """
+        scales = range(len(self.scales))
         values = self.distribution.values(counts.to(self.head.weight.dtype))
-        return [self.pool(values.T, k).T for k in range(len(self.scales))]
+        if measured is None:
+            return [self.pool(values.T, k).T for k in scales], [None] * len(scales)
+        weight = measured.to(values.dtype)
+        means: list[Tensor] = []
+        known: list[Tensor | None] = []
+        for k in scales:
+            share = self.pool(weight.T, k).T
+            mean = self.pool((values * weight).T, k).T / share.clamp(min=torch.finfo(share.dtype).tiny)
+            if k:
+                mean = torch.where(share > 0, mean, means[-1][:, self.get_buffer(f"parents_{k}")])
+            means.append(mean)
+            known.append(share > 0)
+        return means, known
 
     def embed_values(self, values: Tensor) -> Tensor:
         """Embed real ``values`` [...] in 0..max_count between the embeddings of the two nearest tokens: [..., d]."""
@@ -165,6 +185,11 @@ class Decoder(nn.Module, ABC):
         start = sum(self.scales[:k])
         uniform = given(choice.uniform)[..., start : start + self.scales[k]].flatten(0, 1)
         return draw(choice.decoding.sharpen(probabilities), uniform).to(probabilities.dtype)
+
+
+def summed(divergence: Tensor, measured: Tensor | None) -> Tensor:
+    """Sum the ``divergence`` [B, s] of a scale's groups over those that were ``measured``: [B]."""
+    return divergence.sum(dim=1) if measured is None else (divergence * measured).sum(dim=1)
 
 
 def mean_over_paths(probabilities: Tensor, spots: int) -> Tensor:

@@ -66,7 +66,7 @@ def test_float32_generation_equals_the_full_pass(network, spots, form) -> None:
 
 def test_no_position_sees_a_finer_scale(network, spots, form) -> None:
     net, batch = network(**form), spots()
-    values = net.group_means(torch.arange(21).view(3, 7))
+    values, _ = net.targets(torch.arange(21).view(3, 7))
     with torch.no_grad():
         before = net(batch, values[:-1])
         for k in (1, 2):  # a scale's values are the next scale's input
@@ -77,7 +77,7 @@ def test_no_position_sees_a_finer_scale(network, spots, form) -> None:
 
 def test_the_coarse_scales_reach_the_genes_through_attention(network, spots, form) -> None:
     net, batch = network(**form), spots()
-    values = net.group_means(torch.arange(21).view(3, 7))
+    values, _ = net.targets(torch.arange(21).view(3, 7))
     with torch.no_grad():
         before, after = net(batch, values[:-1]), net(batch, [values[0] + 9.0, *values[1:3]])
     assert not torch.allclose(before[3], after[3], atol=1e-3)
@@ -144,9 +144,38 @@ def test_recomputed_activations_give_the_same_gradient(network, spots, settings)
 
 
 def test_group_means_are_over_the_groups_own_genes(network) -> None:
-    means = network().group_means(torch.tensor([[1, 2, 3, 4, 5, 10, 99]]))
+    means, _ = network().targets(torch.tensor([[1, 2, 3, 4, 5, 10, 99]]))
     assert torch.allclose(means[1], torch.tensor([[3.0, 20.0]]).double())  # 99 is clipped to the largest token, 30
     assert torch.allclose(means[2], torch.tensor([[1.5, 4.0, 10.0, 30.0]]).double())
+
+
+def test_means_are_over_the_genes_that_were_measured(network) -> None:
+    """Of the second spot's groups 2 and 3 nothing was measured: they hand on what their parent has."""
+    counts = torch.tensor([[1, 2, 3, 4, 5, 10, 20], [7, 7, 1, 2, 9, 9, 9]])
+    measured = torch.tensor([[1, 0, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 0, 0]]).bool()
+    means, known = network().targets(counts, measured)
+    assert torch.allclose(means[1], torch.tensor([[13 / 4, 15.0], [10 / 3, 10 / 3]]).double())
+    assert torch.allclose(means[2], torch.tensor([[1.0, 4.0, 10.0, 20.0], [7.0, 1.5, 10 / 3, 10 / 3]]).double())
+    assert known[1].tolist() == [[True, True], [True, False]]
+    assert torch.equal(known[3], measured)
+
+
+@pytest.mark.parametrize("settings", [*FORMS.values(), CUMULATIVE], ids=[*FORMS, "cumulative"])
+@pytest.mark.parametrize("distribution", ["gaussian", "nb", "mse", "ordinal", "cross_entropy"])
+def test_what_was_not_measured_does_not_count(network, spots, settings, distribution, monkeypatch) -> None:
+    net, counts = network(**settings, distribution=distribution), torch.arange(21).view(3, 7)
+    whole = net.loss(spots(), counts)
+    assert torch.allclose(net.loss(spots(), counts, torch.ones(3, 7, dtype=torch.bool)), whole)
+    measured = torch.ones(3, 7, dtype=torch.bool)
+    measured[1, [1, 5, 6]] = False  # a gene of a group, and all the genes of another
+    other = torch.where(measured, counts, 25)
+    loss = net.loss(spots(), counts, measured)
+    assert torch.allclose(net.loss(spots(), other, measured), loss)
+    assert not torch.allclose(loss, whole)
+    monkeypatch.setattr(block_causal, "CHUNK_BYTES", 1)
+    assert torch.allclose(net.loss(spots(), counts, measured), loss)
+    loss.backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
 
 
 def test_values_between_tokens_are_embedded_between_them(network) -> None:
