@@ -19,6 +19,11 @@ def features(encoder: str) -> str:
     return f"X_{encoder}"
 
 
+def views(encoder: str) -> str:
+    """Return the ``obsm`` key of the features of a tile's augmented views, [N, V, D]."""
+    return f"{features(encoder)}_views"
+
+
 # layers
 EXPECTED = "expected"
 STD = "std"
@@ -60,6 +65,13 @@ SPOT_UM = "spot_um"
 PITCH_UM = "pitch_um"
 LATTICE = "lattice"
 TILE_UM = "tile_um"
+DATA = "data_path"  # the file or folder that a measured section was read from
+COUNTS_SOURCE = "counts_source"  # where its raw counts were found: "X", "raw", "layers/<name>" or a file's name
+PATCHES = "patches_path"  # HEST: a file of tiles, where there is no image to cut them from
+SECTION_NAME = "section_name"  # as it was given, where the library id may not have all its letters
+PATIENT_SOURCE = "patient_source"  # where the patient comes from
+ONCOTREE = "oncotree_code"
+TECHNOLOGY = "st_technology"
 
 # uns
 GENAR = "genar"

@@ -17,6 +17,7 @@ from genar.errors import GenarError
 COMMANDS = {
     "predict": "predict counts on slides",
     "demo": "fetch a small real slide and predict it",
+    "check": "check measured sections before training on them",
     "train": "train a model on measured sections",
     "import": "convert a checkpoint of the published GenAR code",
 }
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     if rest and args.command != "train":
         Parser(f"genar {args.command}").error(f"unknown argument {rest[0]}")
     args.rest = rest
-    _quiet(debug=args.debug)
+    quiet(debug=args.debug)
     signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(_guarded(args))
 
@@ -128,8 +129,11 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _quiet(*, debug: bool) -> None:
-    """Show genar's own messages; other libraries' only when debugging."""
+def quiet(*, debug: bool) -> None:
+    """Show genar's own messages; other libraries' only when debugging.
+
+    Lightning makes itself heard again when it is imported: whoever does so calls this after it.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("genar: %(message)s"))
     logger = logging.getLogger("genar")

@@ -1,21 +1,30 @@
 """Legacy Spatial Transcriptomics sections, in the layout of her2st (Andersson et al., Nature Communications 2021)."""
 
+import glob
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from anndata import AnnData
-from scipy.sparse import csr_matrix
 
 from genar import keys
 from genar.errors import DataError
-from genar.slide.lattice import lattice
-from genar.slide.open import open_slide
-from genar.slide.section import place
+from genar.read.counts import as_counts
+from genar.read.finish import assemble, describe, given, locate
+from genar.read.geometry import measure_mpp
+from genar.slide.lattice import ST
 
 
-def st(root: Path | str, section: str, *, mpp: float, patient: str | None = None) -> AnnData:
+def st(
+    root: Path | str,
+    section: str,
+    *,
+    image: Path | str | None = None,
+    mpp: float | None = None,
+    patient: str | None = None,
+    library_id: str | None = None,
+) -> AnnData:
     """Read one section: counts, spot positions and image.
 
     Expects ``ST-cnts/<section>.tsv.gz`` (spots named ``<x>x<y>`` by genes), ``ST-spotfiles/<section>_selection.tsv``
@@ -27,10 +36,16 @@ def st(root: Path | str, section: str, *, mpp: float, patient: str | None = None
         The data folder.
     section
         Name of the section, for example ``"C2"``.
+    image
+        The full-resolution image; by default the one below ``ST-imgs``.
     mpp
-        Resolution of the image in µm per pixel, which these JPEGs do not carry.
+        Resolution of the image in µm per pixel, which these JPEGs do not carry; by default measured from the spots,
+        which lie 200 µm apart.
     patient
-        Name of the patient; by default the section's first letter, as in her2st.
+        Name of the patient; by default the image's folder below ``ST-imgs``, else the section's first letter, as in
+        her2st.
+    library_id
+        What to call the section; by default ``section``.
 
     Returns
     -------
@@ -46,33 +61,25 @@ def st(root: Path | str, section: str, *, mpp: float, patient: str | None = None
         If the image cannot be opened.
     """
     root = Path(root)
-    patient = patient or section[:1]
-    counts = _counts(_one(root, f"ST-cnts/{section}.tsv*"))
-    positions = _positions(_one(root, f"ST-spotfiles/{section}_selection.tsv"))
-    image = _one(root, f"ST-imgs/{patient}/{section}/*")
+    name = glob.escape(section)
+    path = _one(root, f"ST-cnts/{name}.tsv*")
+    counts = _counts(path)
+    positions = _positions(_one(root, f"ST-spotfiles/{name}_selection.tsv"))
+    picture = _one(root, f"ST-imgs/*/{name}/*") if image is None else Path(image)
     names = positions.index[positions["selected"].eq(1) & positions.index.isin(counts.index)]
     if names.empty:
-        raise DataError(
-            image.parent, "no selected spot has counts", "check that counts and spot file are of one section"
-        )
-    counts, positions = counts.loc[names], positions.loc[names]
-    spots = AnnData(
-        csr_matrix(counts.to_numpy(np.int32)),
-        obs=pd.DataFrame(
-            {
-                keys.IN_TISSUE: np.ones(len(names), dtype=np.int64),
-                keys.ARRAY_ROW: positions["y"].to_numpy(np.int64),
-                keys.ARRAY_COL: positions["x"].to_numpy(np.int64),
-                keys.PATIENT: pd.Categorical([patient] * len(names)),
-            },
-            index=names,
-        ),
-        var=pd.DataFrame(index=counts.columns.astype(str)),
-    )
-    spots.obsm[keys.SPATIAL] = positions[["pixel_x", "pixel_y"]].to_numpy(np.float64)
-    with open_slide(image, mpp) as slide:
-        place(spots, slide, lattice("st"), library_id=section)
-    return spots
+        raise DataError(path, "no selected spot has counts", "check that counts and spot file are of one section")
+    positions = positions.loc[names].rename(columns={"x": keys.ARRAY_COL, "y": keys.ARRAY_ROW})
+    matrix = as_counts(counts.loc[names].to_numpy(), path)
+    xy = positions[["pixel_x", "pixel_y"]].to_numpy(np.float64)
+    spots = assemble(matrix, positions, pd.DataFrame(index=counts.columns), xy, path)
+    source = None
+    if mpp is None:
+        row, col = (spots.obs[column].to_numpy() for column in (keys.ARRAY_ROW, keys.ARRAY_COL))
+        mpp, source = measure_mpp(xy, row, col, ST, path)
+    locate(spots, picture, mpp, ST, library_id or section, mpp_source=source)
+    known = (section[:1], "first letter of the section") if image else (picture.parts[-3], "folder of the image")
+    return describe(spots, path, path.name, library_id or section, given(patient) or known)
 
 
 def _one(root: Path, pattern: str) -> Path:
@@ -94,13 +101,8 @@ def _table(path: Path, index_col: int | None = None) -> pd.DataFrame:
 
 
 def _counts(path: Path) -> pd.DataFrame:
-    """Read a table of spots by genes and check that it holds counts."""
+    """Read a table of spots by genes."""
     table = _table(path, index_col=0)
-    values = table.to_numpy()
-    if not np.issubdtype(values.dtype, np.number) or not np.isfinite(values).all():
-        raise DataError(path, "it holds values that are not numbers", "give raw counts")
-    if (values < 0).any() or (values != np.round(values)).any():
-        raise DataError(path, "its values are not whole, non-negative numbers", "give raw counts, not normalised ones")
     if not table.columns.is_unique or not table.index.is_unique:
         raise DataError(path, "a gene or a spot stands in it twice", "merge or rename the duplicates")
     return table

@@ -12,8 +12,9 @@ from PIL import Image, UnidentifiedImageError
 from genar.errors import SlideError
 from genar.slide.pixels import LARGEST_DECODED, OPENABLE, Backend, decoding, over_white, too_large
 from genar.slide.tiff import TiffImage
+from genar.slide.zarr import ZarrImage
 
-__all__ = ["Backend", "open_backend"]
+__all__ = ["Backend", "open_backend", "origin"]
 
 TIFF_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # the last two are BigTIFF's
 STRIP_ROWS = 1024
@@ -29,7 +30,8 @@ def open_backend(path: Path) -> Backend:
     """
     try:
         if path.is_dir():
-            raise SlideError(path, "it is a folder, not a file", OPENABLE)
+            with decoding(path, "it cannot be opened"):
+                return ZarrImage(path)
         with path.open("rb") as file:
             head = file.read(8)
     except FileNotFoundError as e:
@@ -57,6 +59,14 @@ def _open(path: Path, *, is_tiff: bool) -> Backend:
                 return slide
             slide.close()
     return TiffImage(path) if is_tiff else PillowImage(path)
+
+
+def origin(backend: Backend) -> tuple[float, float]:
+    """Return the top left corner of the scanned area in level-0 pixels, from which QuPath counts; (0, 0) elsewhere."""
+    if not isinstance(backend, OpenSlideImage):
+        return 0.0, 0.0
+    x, y = (backend.slide.properties.get(f"openslide.bounds-{axis}", "") for axis in "xy")
+    return _number(x) or 0.0, _number(y) or 0.0
 
 
 class OpenSlideImage:

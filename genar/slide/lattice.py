@@ -33,6 +33,7 @@ class Lattice:
 
 VISIUM = Lattice("visium", 55.0, 100.0, hexagonal=True)
 ST = Lattice("st", 100.0, 200.0, hexagonal=False)
+LATTICES = ("visium", "st", "grid")
 LARGEST_PITCH_UM = 10_000.0
 MOST_SPOTS = 20_000_000  # laid in memory at some 100 bytes each
 

@@ -136,7 +136,14 @@ class Slide:
         return np.concatenate(strips)
 
     def sha256(self) -> str:
-        """Return the SHA-256 of the file, in hexadecimal."""
+        """Return the SHA-256 of the file, in hexadecimal; of a folder, of its files' names and digests."""
+        if self.path.is_dir():
+            digest = hashlib.sha256()
+            for path in sorted(p for p in self.path.rglob("*") if p.is_file()):
+                with path.open("rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+                digest.update(f"{path.relative_to(self.path).as_posix()} {content}\n".encode())
+            return digest.hexdigest()
         with self.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from anndata import AnnData
+from numpy.typing import NDArray
 
 from genar import keys
 from genar.slide.lattice import Lattice
@@ -37,11 +38,51 @@ def place(spots: AnnData, slide: Slide, lattice: Lattice, *, library_id: str | N
     library_id
         Name of the section; by default from the slide's file name.
     """
-    library = library_name(library_id or slide.path.stem)
-    hires = slide.thumbnail(HIRES_PX)
-    lowres = slide.thumbnail(LOWRES_PX)
-    longest = max(slide.dimensions)
-    diameter = lattice.spot_um / slide.mpp
+    describe(
+        spots,
+        lattice,
+        library_id or slide.path.stem,
+        images=(slide.thumbnail(HIRES_PX), slide.thumbnail(LOWRES_PX)),
+        size=slide.dimensions,
+        mpp=slide.mpp,
+        mpp_source=slide.mpp_source,
+        slide_name=slide.path.name,
+    )
+    metadata(spots)[keys.SOURCE_IMAGE] = str(Path(slide.path).resolve())
+
+
+def describe(
+    spots: AnnData,
+    lattice: Lattice,
+    name: str,
+    *,
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]],
+    size: tuple[int, int],
+    mpp: float,
+    mpp_source: str,
+    slide_name: str,
+) -> None:
+    """Write ``obs["library_id"]`` and ``uns["spatial"]``, as Visium files have them.
+
+    Parameters
+    ----------
+    spots
+        The spots.
+    lattice
+        Their geometry.
+    name
+        Name of the section.
+    images
+        The whole slide at two sizes, the larger first: RGB, uint8 [h, w, 3].
+    size
+        Width and height of level 0 in pixels.
+    mpp, mpp_source
+        Resolution of level 0 in µm per pixel, and where it comes from.
+    slide_name
+        Name of the slide.
+    """
+    library, diameter, longest = library_name(name), lattice.spot_um / mpp, max(size)
+    hires, lowres = images
     spots.obs[keys.LIBRARY_ID] = pd.Categorical([library] * spots.n_obs)
     spots.uns[keys.SPATIAL] = {
         library: {
@@ -55,12 +96,11 @@ def place(spots: AnnData, slide: Slide, lattice: Lattice, *, library_id: str | N
             keys.METADATA: {
                 keys.CHEMISTRY: f"{lattice.name} lattice, {lattice.spot_um:g} µm spots",
                 keys.SOFTWARE: f"genar {version('genar')}",
-                keys.SOURCE_IMAGE: str(Path(slide.path).resolve()),
-                keys.SLIDE_NAME: slide.path.name,
-                keys.SLIDE_WIDTH: slide.dimensions[0],
-                keys.SLIDE_HEIGHT: slide.dimensions[1],
-                keys.MPP: float(slide.mpp),
-                keys.MPP_SOURCE: slide.mpp_source,
+                keys.SLIDE_NAME: slide_name,
+                keys.SLIDE_WIDTH: size[0],
+                keys.SLIDE_HEIGHT: size[1],
+                keys.MPP: float(mpp),
+                keys.MPP_SOURCE: mpp_source,
                 keys.LATTICE: lattice.name,
                 keys.SPOT_UM: float(lattice.spot_um),
                 keys.PITCH_UM: float(lattice.pitch_um),

@@ -49,8 +49,8 @@ def test_selected_spots_with_counts(folder: Path) -> None:
     ("counts", "why"),
     [
         ({"A": [1.5, 0, 3]}, "whole"),
-        ({"A": [-1, 0, 3]}, "whole"),
-        ({"A": [np.nan, 0, 3]}, "not numbers"),
+        ({"A": [-1, 0, 3]}, "negative"),
+        ({"A": [np.nan, 0, 3]}, "NaN"),
         ({"A": ["x", "y", "z"]}, "not numbers"),
     ],
 )
@@ -58,6 +58,27 @@ def test_what_are_not_counts(folder: Path, counts: dict[str, list[float]], why: 
     write_counts(folder, pd.DataFrame(counts, index=["10x11", "10x12", "11x12"]))
     with pytest.raises(DataError, match=why):
         genar.read.st(folder, "Z1", mpp=0.7)
+
+
+def test_resolution_from_the_pitch(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"Z1.tsv.gz: its spots are too few .* --mpp"):
+        genar.read.st(folder, "Z1")  # the two lie on one line
+
+
+def test_image_patient_and_name_that_are_given(folder: Path) -> None:
+    image = (folder / "ST-imgs/Z/Z1/slide.jpg").rename(folder / "other.jpg")
+    with pytest.raises(DataError, match="ST-imgs"):
+        genar.read.st(folder, "Z1", mpp=0.7)
+    section = genar.read.st(folder, "Z1", mpp=0.7, image=image, library_id="a")
+    assert section.uns[keys.SPATIAL]["a"][keys.METADATA][keys.SOURCE_IMAGE] == str(image)
+    assert section.obs[keys.PATIENT].tolist() == ["Z", "Z"]
+    section = genar.read.st(folder, "Z1", mpp=0.7, image=image, patient="007")
+    assert section.obs[keys.PATIENT].tolist() == ["007", "007"]
+
+
+def test_patient_is_the_folder_of_the_image(folder: Path) -> None:
+    (folder / "ST-imgs/Z").rename(folder / "ST-imgs/P12")
+    assert genar.read.st(folder, "Z1", mpp=0.7).obs[keys.PATIENT].tolist() == ["P12", "P12"]
 
 
 def test_duplicates(folder: Path) -> None:
