@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -6,6 +8,7 @@ import pandas as pd
 import pytest
 from anndata import AnnData, concat
 from matplotlib import colormaps
+from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import EllipseCollection
@@ -17,7 +20,7 @@ from scipy.sparse import csr_matrix
 import genar
 from genar import keys, pl
 from genar.errors import DataError
-from genar.write.anndata import result
+from genar.write.anndata import result, write_h5ad
 
 GENES = ["ERBB2", "GAPDH", "COL1A1", "FLAT"]
 
@@ -99,6 +102,37 @@ def test_pixels_have_the_genes_colours(adata: AnnData) -> None:
         pixel = picture[picture.shape[0] - int(round(row)), int(round(column)), :3]
         colour = 255 * np.array(colormaps["viridis"](float(values[i] == values.max()))[:3])
         np.testing.assert_allclose(pixel, 0.85 * colour + 0.15 * np.array([230, 180, 210]), atol=4)
+
+
+def test_a_gene_is_a_pyplot_figure_where_no_axes_are_given(adata: AnnData) -> None:
+    """As seaborn's: a notebook shows it below its cell, and ``plt.show`` or ``plt.savefig`` do in a script."""
+    ax = pl.gene(adata, "ERBB2")
+    assert plt.get_fignums() == [ax.figure.number]
+    assert plt.gcf() is ax.figure
+    assert plt.gca() is ax
+    other = pl.gene(adata, "ERBB2")  # not over the first
+    assert len(plt.get_fignums()) == 2
+    assert other.figure is not ax.figure
+
+
+def test_pyplot_is_left_alone_otherwise(adata: AnnData, tmp_path: Path) -> None:
+    """What is given axes, returns a figure or saves one leaves none to be closed."""
+    pl.gene(adata, "ERBB2", ax=Figure().add_subplot())
+    figure = pl.overview(adata)
+    pl.save_overview(adata, tmp_path / "a.png")
+    assert not plt.get_fignums()
+    assert figure._repr_png_().startswith(b"\x89PNG")  # what a notebook shows of a cell's result
+
+
+def test_the_command_line_loads_no_pyplot(adata: AnnData, tmp_path: Path) -> None:
+    write_h5ad(adata, tmp_path / "a.h5ad")
+    code = (
+        "import sys, pathlib, anndata; from genar import pl;"
+        f"pl.save_overview(anndata.read_h5ad({str(tmp_path / 'a.h5ad')!r}), pathlib.Path({str(tmp_path / 'a.png')!r}));"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "a.png").exists()
 
 
 def test_gene_of_a_layer(adata: AnnData) -> None:

@@ -1,0 +1,11 @@
+"""Plots, in scanpy's sense.
+
+What draws into one axes takes ``ax`` and returns it; without, it opens a pyplot figure, as seaborn does. What draws
+several returns a figure of its own.
+"""
+
+from genar.pl.heldout import genes
+from genar.pl.spots import gene, marker, overview, save_overview
+from genar.pl.training import curves, hierarchy
+
+__all__ = ["curves", "gene", "genes", "hierarchy", "marker", "overview", "save_overview"]
