@@ -10,15 +10,15 @@ from scipy.sparse import csr_matrix
 
 from genar import keys
 from genar.device import device_of
+from genar.encoders import cache as cached
 from genar.encoders.registry import create, encode
 from genar.errors import ConfigError, SlideError
 from genar.slide.lattice import Lattice, lay
 from genar.slide.lattice import lattice as lattice_of
 from genar.slide.open import Slide, open_slide
-from genar.slide.section import centres, metadata, place
-from genar.slide.tiles import TileDataset
+from genar.slide.section import metadata, place
+from genar.slide.tiles import check_tile, open_tiles
 from genar.slide.tissue import tissue_mask
-from genar.units import LARGEST_TILE_UM
 
 __all__ = ["embed", "spots"]
 
@@ -68,7 +68,7 @@ def spots(
     --------
     >>> adata = genar.pp.spots("slide.svs", "visium")
     """
-    _check_tile(tile_um)
+    check_tile(tile_um)
     if not 0 <= min_tissue <= 1:
         raise ConfigError("min_tissue", f"{min_tissue:g} is not a share", "give a number from 0 to 1")
     if not isinstance(slide, Slide):
@@ -112,6 +112,8 @@ def embed(
     *,
     encoder: str = "efficientnet_lite0",
     tile_um: float | None = None,
+    cache: Path | None = None,
+    views: int = 0,
     device: str | torch.device = "cpu",
     batch_size: int = 32,
     workers: int = 0,
@@ -124,11 +126,17 @@ def embed(
     adata
         Spots of one slide, from :func:`spots` or a reader.
     slide
-        The open slide; by default it is opened from the path in ``uns["spatial"]``.
+        The open slide; by default it is opened from the path in ``uns["spatial"]``, or the tiles are read from the
+        file of patches named there.
     encoder
         Name of the encoder.
     tile_um
         Side of a tile in µm; by default the one that the spots were laid with, or 154.
+    cache
+        A folder to keep features in, and to take them from where they are there already; they are then mapped from
+        the file, and cannot be written to. By default nothing is kept. See :func:`genar.encoders.cache.features`.
+    views
+        How many augmented views of each tile to put in the cache beside its features.
     device
         Where the encoder runs: ``"auto"``, ``"cpu"``, ``"cuda[:i]"`` or a device of torch.
     batch_size
@@ -142,29 +150,28 @@ def embed(
     ------
     SlideError
         If the slide cannot be read.
+    DataError
+        If the patches cannot be read, or do not fit the spots or ``tile_um``.
     ConfigError
-        If ``tile_um`` or ``device`` is not valid.
+        If ``tile_um``, ``views`` or ``device`` is not valid, or there are views without a cache.
+    OutputError
+        If the features cannot be kept in ``cache``.
     """
     known = metadata(adata)
     device = device_of(device)
     tile_um = float(known.get(keys.TILE_UM, TILE_UM) if tile_um is None else tile_um)
-    _check_tile(tile_um)
-    if slide is None:
-        with open_slide(str(known[keys.SOURCE_IMAGE]), float(known[keys.MPP])) as opened:
-            embed(
-                adata, opened, encoder=encoder, tile_um=tile_um, device=device, batch_size=batch_size, workers=workers,
-                progress=progress,
-            )  # fmt: skip
-        return
-    network = create(encoder)
-    tiles = TileDataset(slide, centres(adata), tile_um, network.spec.input_px)
-    adata.obsm[keys.features(encoder)] = encode(
-        network, tiles, device=device, batch_size=batch_size, workers=workers, progress=progress
-    )
+    check_tile(tile_um)
+    if cache is not None:
+        found = cached.features(
+            adata, slide, encoder=encoder, tile_um=tile_um, cache=cache, views=views, device=device,
+            batch_size=batch_size, workers=workers, progress=progress,
+        )  # fmt: skip
+        values = np.asarray(found.plain)
+    elif views:
+        raise ConfigError("views", "they are kept in the cache alone", "name a folder for it: cache=...")
+    else:
+        network = create(encoder)
+        with open_tiles(adata, tile_um, network.spec.input_px, slide) as tiles:
+            values = encode(network, tiles, device=device, batch_size=batch_size, workers=workers, progress=progress)
+    adata.obsm[keys.features(encoder)] = values
     metadata(adata)[keys.TILE_UM] = tile_um  # looked up again: to set obsm copies what was a view
-
-
-def _check_tile(tile_um: float) -> None:
-    """Raise unless a tile can have this side."""
-    if not 0 < tile_um <= LARGEST_TILE_UM:
-        raise ConfigError("tile_um", f"{tile_um:g} µm is out of range", f"give up to {LARGEST_TILE_UM:g} µm")

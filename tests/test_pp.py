@@ -4,6 +4,7 @@ import re
 import shutil
 
 import anndata as ad
+import h5py
 import numpy as np
 import pytest
 from PIL import Image
@@ -11,6 +12,8 @@ from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 
 from genar import pp
+from genar.errors import ConfigError, DataError
+from genar.slide.tiles import open_tiles
 
 LATTICES = {"visium": (None, 55.0, 100.0), "st": (None, 100.0, 200.0), "grid": (80.0, 80.0, 80.0)}
 MPP = 0.499
@@ -112,3 +115,47 @@ def test_a_scanned_slide_may_have_any_name(shared, scanned, tmp_path):
     (library,) = spots.uns["spatial"]
     assert re.fullmatch(r"(?!__)[A-Za-z0-9_.-]+", library)
     np.testing.assert_array_equal(spots.obsm["spatial"], scanned["visium"].obsm["spatial"])
+
+
+@pytest.fixture
+def few(scanned):
+    return scanned["st"][:4].copy()
+
+
+def test_embedding_with_and_without_a_cache_agree(few, tmp_path):
+    pp.embed(few)
+    plain = few.obsm.pop("X_efficientnet_lite0")
+    pp.embed(few, cache=tmp_path, views=1)
+    kept = few.obsm["X_efficientnet_lite0"]
+    np.testing.assert_array_equal(kept, plain)
+    assert kept.dtype == np.float32
+    (entry,) = tmp_path.glob("*.h5")
+    before = entry.stat().st_mtime_ns
+    pp.embed(few, cache=tmp_path, views=1)
+    assert entry.stat().st_mtime_ns == before
+    few.write_h5ad(tmp_path / "few.h5ad")
+    np.testing.assert_array_equal(ad.read_h5ad(tmp_path / "few.h5ad").obsm["X_efficientnet_lite0"], plain)
+    assert few.uns["spatial"]["CMU-1-Small-Region"]["metadata"]["tile_um"] == 154.0
+
+
+def test_views_are_kept_in_a_cache_alone(few):
+    with pytest.raises(ConfigError, match="views"):
+        pp.embed(few, views=2)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_embedding_patches_where_there_is_no_slide(few, tmp_path, cached):
+    """Patches cut by HEST's measure give the features of the slide's own tiles."""
+    metadata = few.uns["spatial"]["CMU-1-Small-Region"]["metadata"]
+    pp.embed(few, tile_um=112.0)
+    wanted = few.obsm.pop("X_efficientnet_lite0")
+    with open_tiles(few, 112.0, 224) as tiles, h5py.File(tmp_path / "patches.h5", "w") as file:
+        file["img"] = np.stack([tiles[i].permute(1, 2, 0).numpy() for i in range(4)])[::-1]
+        file["barcode"] = few.obs_names[::-1].to_numpy().astype("S")
+    metadata["patches_path"] = str(tmp_path / "patches.h5")
+    del metadata["source_image_path"]
+    options = {"cache": tmp_path / "cache"} if cached else {}
+    pp.embed(few, tile_um=112.0, **options)
+    np.testing.assert_allclose(few.obsm["X_efficientnet_lite0"], wanted, atol=1e-4)
+    with pytest.raises(DataError, match="set tile_um to 112"):
+        pp.embed(few, tile_um=154.0, **options)

@@ -1,6 +1,6 @@
 """Tile encoders: what each is, as data, and how to run one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from genar.encoders import weights
 from genar.encoders.weights import efficientnet_lite0
 from genar.errors import GenarError, ModelError
 from genar.progress import bar
@@ -36,6 +37,8 @@ class EncoderSpec:
         Licence of the weights.
     weights
         Returns its state dict under timm's names, from local files alone.
+    sha256
+        SHA-256 of the file of weights, in hexadecimal: features of other weights are other features.
     """
 
     name: str
@@ -46,6 +49,7 @@ class EncoderSpec:
     dim: int
     licence: str
     weights: Callable[[nn.Module], dict[str, Tensor]]
+    sha256: str
 
 
 ENCODERS = {
@@ -60,6 +64,7 @@ ENCODERS = {
             dim=1280,
             licence="Apache-2.0",
             weights=efficientnet_lite0,
+            sha256=weights.SHA256,
         ),
     )
 }
@@ -92,6 +97,19 @@ class Encoder(nn.Module):
         return self.network(x.contiguous(memory_format=torch.channels_last))  # type: ignore[no-any-return]
 
 
+def spec_of(name: str) -> EncoderSpec:
+    """Return what an encoder is.
+
+    Raises
+    ------
+    ModelError
+        If there is no such encoder.
+    """
+    if name not in ENCODERS:
+        raise ModelError(name, "genar knows no such encoder", f"use one of: {', '.join(ENCODERS)}")
+    return ENCODERS[name]
+
+
 def create(name: str) -> Encoder:
     """Return an encoder with its weights, ready to run.
 
@@ -100,9 +118,7 @@ def create(name: str) -> Encoder:
     ModelError
         If there is no such encoder, or its weights are not what they should be.
     """
-    if name not in ENCODERS:
-        raise ModelError(name, "genar knows no such encoder", f"use one of: {', '.join(ENCODERS)}")
-    return Encoder(ENCODERS[name])
+    return Encoder(spec_of(name))
 
 
 class _Caught(Dataset[Tensor | GenarError]):
@@ -127,7 +143,6 @@ def _batch(items: list[Tensor | GenarError]) -> Tensor | GenarError:
     return errors[0] if errors else default_collate(items)
 
 
-@torch.inference_mode()
 def encode(
     encoder: Encoder,
     tiles: Dataset[Tensor],
@@ -137,7 +152,23 @@ def encode(
     workers: int = 0,
     progress: bool = False,
 ) -> NDArray[np.float32]:
-    """Encode tiles in order.
+    """Encode tiles in order: the batches of :func:`batches` in one array, float32 [N, dim]."""
+    parts = batches(encoder, tiles, device=device, batch_size=batch_size, workers=workers, progress=progress)
+    return np.concatenate(list(parts))
+
+
+@torch.inference_mode()
+def batches(
+    encoder: Encoder,
+    tiles: Dataset[Tensor],
+    *,
+    device: str | torch.device = "cpu",
+    batch_size: int = 32,
+    workers: int = 0,
+    progress: bool = False,
+    description: str = "Encoding tiles",
+) -> Iterator[NDArray[np.float32]]:
+    """Encode tiles in order, batch by batch.
 
     Parameters
     ----------
@@ -153,10 +184,12 @@ def encode(
         Processes that read tiles beside this one.
     progress
         Show a progress bar on stderr, where that is a terminal.
+    description
+        What stands beside it.
 
-    Returns
-    -------
-    Features, float32 [N, dim].
+    Yields
+    ------
+    Features of the next tiles, float32 [B, dim].
 
     Raises
     ------
@@ -166,9 +199,7 @@ def encode(
     encoder = encoder.to(device)
     pinned = torch.device(device).type == "cuda"
     loader = DataLoader(_Caught(tiles), batch_size, num_workers=workers, pin_memory=pinned, collate_fn=_batch)
-    features = []
-    for batch in bar(loader, "Encoding tiles", shown=progress):
+    for batch in bar(loader, description, shown=progress):
         if isinstance(batch, GenarError):
             raise batch
-        features.append(encoder(batch.to(device, non_blocking=True)).float().cpu().numpy())
-    return np.concatenate(features)
+        yield encoder(batch.to(device, non_blocking=True)).float().cpu().numpy()

@@ -1,15 +1,24 @@
-"""Tiles: squares of tissue around spots, cut by physical size."""
+"""Tiles: squares of tissue around spots, cut by physical size from a slide or read from a file of patches."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import torch
+from anndata import AnnData
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from genar.slide.open import Slide
+from genar import keys
+from genar.errors import ConfigError, DataError
+from genar.slide.open import Slide, open_slide
+from genar.slide.patches import PatchDataset
+from genar.slide.section import centres, metadata
+from genar.units import LARGEST_TILE_UM
 
 
 class TileDataset(Dataset[Tensor]):
@@ -53,3 +62,67 @@ class TileDataset(Dataset[Tensor]):
         box = (left, top, left + sides[0], top + sides[1])
         tile = Image.fromarray(window).resize((self.input_px, self.input_px), Image.Resampling.BICUBIC, box=box)
         return torch.from_numpy(np.array(tile)).permute(2, 0, 1)
+
+
+def tile_file(spots: AnnData) -> Path:
+    """Return the file that a section's tiles come from: its slide or, where it has none, its file of patches.
+
+    Raises
+    ------
+    DataError
+        If the section names neither.
+    """
+    known = metadata(spots)
+    found = known.get(keys.SOURCE_IMAGE) or known.get(keys.PATCHES)
+    if not found:
+        section = str(spots.obs[keys.LIBRARY_ID].iloc[0])
+        raise DataError(section, "the section has neither a slide nor patches", "read it again with its image")
+    return Path(str(found))
+
+
+@contextmanager
+def open_tiles(
+    spots: AnnData, tile_um: float, input_px: int, slide: Slide | None = None
+) -> Iterator[TileDataset | PatchDataset]:
+    """Open the tiles of a section's spots.
+
+    Parameters
+    ----------
+    spots
+        The section.
+    tile_um
+        Side of a tile in µm.
+    input_px
+        Side of a tile in pixels of the encoder's input.
+    slide
+        The open slide; by default :func:`tile_file` is opened, and closed at the end.
+
+    Raises
+    ------
+    SlideError
+        If the slide cannot be opened.
+    DataError
+        If there is neither slide nor patches, or the patches do not fit.
+    """
+    if slide is not None:
+        yield TileDataset(slide, centres(spots), tile_um, input_px)
+        return
+    known, path = metadata(spots), tile_file(spots)
+    mpp = float(known[keys.MPP])
+    if not known.get(keys.SOURCE_IMAGE):
+        yield PatchDataset(path, list(spots.obs_names), tile_um, input_px, mpp)
+        return
+    with open_slide(path, mpp) as opened:
+        yield TileDataset(opened, centres(spots), tile_um, input_px)
+
+
+def check_tile(tile_um: float) -> None:
+    """Raise unless a tile can have this side, in µm.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot.
+    """
+    if not 0 < tile_um <= LARGEST_TILE_UM:
+        raise ConfigError("tile_um", f"{tile_um:g} µm is out of range", f"give up to {LARGEST_TILE_UM:g} µm")

@@ -1,0 +1,78 @@
+"""What a file holds, told by its hash and remembered, and files that appear whole or not at all."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from genar.errors import SlideError
+from genar.slide.open import Slide
+
+
+def content(slide: Slide, memory: Path) -> str:
+    """Return the SHA-256 of a slide, in hexadecimal, as :meth:`genar.slide.open.Slide.sha256` does.
+
+    Parameters
+    ----------
+    slide
+        The slide; it need not be open.
+    memory
+        JSON in which hashes are remembered, so that a slide of gigabytes is not read at every start: each for as
+        long as the file's size and time of change stay.
+
+    Raises
+    ------
+    SlideError
+        If the file cannot be read.
+    OSError
+        If ``memory`` cannot be written.
+    """
+    try:
+        path = slide.path.resolve(strict=True)
+        stamp = _stamp(path)
+        known = _remembered(memory).get(str(path), [])
+        if known[:-1] == stamp:
+            return str(known[-1])
+        digest = slide.sha256()
+    except OSError as e:
+        remedy = "put it back, or read the section again with its image where it is now"
+        raise SlideError(slide.path, f"it cannot be read ({e.strerror})", remedy) from e
+    with beside(memory) as temporary:
+        temporary.write_text(json.dumps(_remembered(memory) | {str(path): [*stamp, digest]}, indent=1))
+    return digest
+
+
+def _stamp(path: Path) -> list[int]:
+    """Return what tells that a file, or any in a folder, has changed: number of files, bytes, latest change in ns."""
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    status = [file.stat() for file in files]
+    return [len(files), sum(s.st_size for s in status), max((s.st_mtime_ns for s in status), default=0)]
+
+
+def _remembered(memory: Path) -> dict[str, list[int | str]]:
+    """Read the remembered hashes; they only save time, so that a file that cannot be read is as good as none."""
+    try:
+        found = json.loads(memory.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """Write a file beside its target, then rename it, so that no other process sees half of it.
+
+    Parameters
+    ----------
+    path
+        The target, replaced if it exists.
+
+    Yields
+    ------
+    The path to write to.
+    """
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        temporary.replace(path)
