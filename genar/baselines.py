@@ -1,5 +1,7 @@
 """What a prediction has to beat."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
@@ -14,8 +16,11 @@ ALPHAS = np.logspace(1, 5, 9)
 
 
 def pca_ridge(
-    features: NDArray[np.floating], counts: NDArray[np.integer], section: NDArray[np.str_], test: NDArray[np.floating]
-) -> NDArray[np.float64]:
+    features: NDArray[np.floating],
+    counts: NDArray[np.number],
+    section: NDArray[np.generic],
+    tests: Sequence[NDArray[np.floating]],
+) -> list[NDArray[np.float64]]:
     """Predict log2(count + 1) by ridge regression on principal components of the standardised features.
 
     There are 256 of them, or as many as the spots and features allow.
@@ -28,12 +33,12 @@ def pca_ridge(
         Training spots: [N, D] and [N, G].
     section
         The section of each training spot, [N].
-    test
-        Features of the spots to predict, [M, D].
+    tests
+        Features of the spots to predict, [M, D] for each section.
 
     Returns
     -------
-    Predictions, [M, G].
+    Predictions, [M, G] for each section.
     """
     splitter = LeaveOneGroupOut() if len(np.unique(section)) > 1 else GroupKFold(5)
     groups = section if len(np.unique(section)) > 1 else np.arange(len(section))
@@ -42,9 +47,9 @@ def pca_ridge(
     pipeline = make_pipeline(StandardScaler(), PCA(components, random_state=0), Ridge())
     search = GridSearchCV(pipeline, {"ridge__alpha": ALPHAS}, scoring="neg_mean_squared_error", cv=splitter)
     search.fit(features, log_counts(counts), groups=groups)
-    return np.asarray(search.predict(test), dtype=np.float64)
+    return [np.asarray(search.predict(test), dtype=np.float64) for test in tests]
 
 
-def gene_mean(counts: NDArray[np.integer], n_spots: int) -> NDArray[np.float64]:
+def gene_mean(counts: NDArray[np.number], n_spots: int) -> NDArray[np.float64]:
     """Predict, for every spot, each gene's mean log2(count + 1) over the training spots: [n_spots, G]."""
     return np.repeat(log_counts(counts).mean(axis=0, keepdims=True), n_spots, axis=0)

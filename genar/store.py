@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as serialize
 
 from genar import keys
+from genar.data.splits import Split
 from genar.errors import ModelError, OutputError
 from genar.genes.hierarchy import Blocks, Hierarchy
 from genar.model.block_causal import BlockCausal
@@ -61,6 +62,8 @@ class ModelInfo(BaseModel):
         Version that wrote the model.
     sections
         Names of the sections that it was trained on.
+    split
+        Which sections it learnt from, was stopped by and was judged on, with hashes of their content.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,6 +83,7 @@ class ModelInfo(BaseModel):
     library_size: float | None = Field(None, ge=0)
     genar_version: str
     sections: tuple[str, ...]
+    split: Split | None = None
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from genar import keys, metrics, tl
+from genar import metrics, tl
 from genar.cli.config import load
-from genar.data.spots import library_size
+from genar.data.spots import counts_of, library_size
 from genar.jobs.config import TrainConfig
-from genar.jobs.train import evaluate, fit, load_sections
+from genar.jobs.heldout import evaluate
+from genar.jobs.train import Data, train_one
+from genar.jobs.train import load as load_data
 
 DEFAULT: dict[str, object] = {
     "model.gene_layers": None,
@@ -68,13 +70,13 @@ def main() -> None:
         torch.set_num_threads(options.threads)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     config = load(options.config, TrainConfig, {})
-    sections = load_sections(config)
+    data = load_data(config)
     for form in options.forms:
-        for name in options.sections or config.data.sections:
+        for name in options.sections or [run for run, split in data.runs.items() if split.test]:
             done = pd.read_csv(options.output) if options.output.exists() else pd.DataFrame({"form": [], "section": []})
             if ((done["form"] == form) & (done["section"] == name)).any():
                 continue
-            row = {"form": form, "section": name} | measure(changed(config, FORMS[form]), sections, name)
+            row = {"form": form, "section": name} | measure(changed(config, FORMS[form]), data, name)
             print(row, flush=True)
             pd.DataFrame([row]).to_csv(options.output, mode="a", header=not options.output.exists(), index=False)
     rows = pd.read_csv(options.output)
@@ -85,20 +87,20 @@ def main() -> None:
         print(f"| {form} | " + " | ".join(f"{v:.3f}" for v in values) + " |")
 
 
-def measure(config: TrainConfig, sections: list, held_out: str) -> dict[str, float]:
+def measure(config: TrainConfig, data: Data, run: str) -> dict[str, float]:
     """Train without a section and judge on it: as measured, and with its counts thinned to a quarter.
 
     The model is told the section's own depth, or none (the median of its training sections), where it takes it.
     """
-    test = next(s for s in sections if s.obs[keys.LIBRARY_ID].iloc[0] == held_out)
-    others = [s for s in sections if s is not test]
+    split = data.runs[run]
+    (test,) = data.of(split.test)
     start = time.perf_counter()
-    model = fit(config, others, Path("runs") / "forms-logs" / f"{held_out}-{time.time_ns()}")
+    model = train_one(config, data, run, Path("runs") / "forms" / f"{run}-{time.time_ns()}")
     seconds = time.perf_counter() - start
-    table, _ = evaluate(model, others, test)
-    found = table.set_index("method").loc["GenAR"].to_dict()
+    table, _ = evaluate(model, data.of(split.train | split.validation), [test])
+    found = table.drop(columns="section").set_index("method").loc["GenAR"].to_dict()
     genes = model.panel.index
-    measured = test.to_df().reindex(columns=genes, fill_value=0).to_numpy().astype(np.int64)
+    measured = counts_of(test, genes)
     thin = np.random.default_rng(0).binomial(measured, SHALLOW)
     depth = library_size(test)
     takes = config.model.library_size

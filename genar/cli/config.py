@@ -42,7 +42,7 @@ def load(path: Path, schema: type[C], changes: Mapping[str, Any]) -> C:
     Parameters
     ----------
     path
-        The YAML file.
+        The YAML file. A file may name another one, beside it, as ``base``: it then says what differs from that.
     schema
         What it must be.
     changes
@@ -51,17 +51,9 @@ def load(path: Path, schema: type[C], changes: Mapping[str, Any]) -> C:
     Raises
     ------
     ConfigError
-        If the file cannot be read, a setting is unknown (the nearest known one is named) or has a wrong value.
+        If a file cannot be read, a setting is unknown (the nearest known one is named) or has a wrong value.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise ConfigError(
-            path, f"it cannot be read ({getattr(e, 'strerror', None) or 'not text'})", "check the path"
-        ) from e
-    values = _yaml(text, str(path))
-    if not isinstance(values, dict):
-        raise ConfigError(path, "it does not hold settings", "write them as 'name: value'; see configs/")
+    values = _read(path)
     for name, value in changes.items():
         *sections, last = name.split(".")
         place = values
@@ -74,6 +66,34 @@ def load(path: Path, schema: type[C], changes: Mapping[str, Any]) -> C:
         return schema.model_validate(values)
     except ValidationError as e:
         raise _error(path, schema, e) from e
+
+
+def _read(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Read a YAML file over its base."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(
+            path, f"it cannot be read ({getattr(e, 'strerror', None) or 'not text'})", "check the path"
+        ) from e
+    values = _yaml(text, str(path))
+    if not isinstance(values, dict):
+        raise ConfigError(path, "it does not hold settings", "write them as 'name: value'; see configs/")
+    base = values.pop("base", None)
+    if base is None:
+        return values
+    if path.resolve() in above:
+        raise ConfigError(path, "it is its own base", "name another file as base")
+    return _over(_read(path.parent / str(base), (*above, path.resolve())), values)
+
+
+def _over(base: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay settings over others, section by section."""
+    merged = dict(base)
+    for name, value in changes.items():
+        old = merged.get(name)
+        merged[name] = _over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def dump(config: BaseModel) -> str:

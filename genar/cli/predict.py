@@ -12,9 +12,9 @@ counts in X, spot centres in obsm["spatial"]) and NAME.png for every slide NAME.
 
 EPILOG = """\
 examples:
-  genar predict slide.svs
   genar predict *.svs -o results --spots visium
-  genar predict section.jpg --mpp 0.687 --spots st"""
+  genar predict section.jpg --mpp 0.687 --spots st
+  genar predict slide.tif --spots spaceranger/outs"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +30,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", metavar="DIR", type=Path, default=Path(), help="output folder (default: this one)")
     add("--model", default="her2st-mini", metavar="MODEL", help="bundled name or model directory (her2st-mini)")
-    add("--spots", choices=("visium", "st", "grid"), help="where to predict: 55 µm spots 100 µm apart, 100 µm spots "
-        "200 µm apart, or a square grid (default: as the model's training data)")  # fmt: skip
+    add("--spots", metavar="WHERE", help="where to predict: visium (55 µm spots 100 µm apart), st (100 µm, 200 µm "
+        "apart), grid (square), or at a measured section's spots or a CSV's or GeoJSON's places (default: as "
+        "trained)")  # fmt: skip
     add("--pitch", type=float, metavar="UM", help="distance of spots in µm, for --spots grid")
     add("--mpp", type=float, metavar="UM", help="µm per pixel, where the slide's file does not carry it")
     add("--estimator", choices=("mean", "log_mean", "mode", "sample"), default="log_mean",

@@ -1,29 +1,41 @@
 """``genar train``."""
 
 import argparse
-import sys
+import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from genar.jobs.config import TrainConfig
 
 DESCRIPTION = """\
 Train a model on measured sections, as a YAML file says. Any of its settings can
-be given after it by its dotted name. Prints the accuracy on held-out sections
-beside that of PCA + ridge regression and of the gene mean."""
+be given after it by its dotted name. The sections are checked first ('genar
+check'). Prints the accuracy on held-out sections beside that of PCA + ridge
+regression and of the gene mean."""
 
 EPILOG = """\
 examples:
   genar train configs/her2st-mini.yaml --data DIR --output runs/mine
+  genar train configs/visium.yaml --data samples.csv --name lung --resume
   genar train configs/her2st-mini.yaml --model.width 128 --trainer.max_epochs 5
   genar train configs/her2st-mini.yaml --print-config"""
 
 YAML = (".yaml", ".yml")
+SETTINGS = {"data": "data.root", "output": "output", "name": "name"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("config", metavar="CONFIG", type=Path, help="YAML file")
-    parser.add_argument("--data", metavar="DIR", help="the data folder (data.root)")
-    parser.add_argument("-o", "--output", metavar="DIR", help="the run folder")
-    parser.add_argument("--print-config", action="store_true", help="print all settings as YAML and stop")
+    add = parser.add_argument
+    add("config", metavar="CONFIG", type=Path, help="YAML file")
+    add("--data", metavar="DATA", help="folder of sections, one section, or sample sheet (data.root)")
+    add("-o", "--output", metavar="DIR", help="the run folder")
+    add("--name", help="name of the model")
+    add("--resume", action="store_true", help="go on with the run that is in the run folder, if there is one")
+    add("--overwrite", action="store_true", help="replace the run that is in the run folder")
+    add("--prepare", action="store_true", help="check the sections, extract their features and stop")
+    add("--print-config", action="store_true", help="print all settings as YAML and stop")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,13 +47,34 @@ def run(args: argparse.Namespace) -> int:
     if args.config.suffix not in YAML and any(Path(word).suffix in YAML for word in args.rest):
         # a setting stands before CONFIG, and its value was taken for CONFIG
         raise ConfigError(args.config, "it is no YAML file", "give CONFIG before the settings")
+    if args.resume and args.overwrite:
+        raise ConfigError("--resume", "it contradicts --overwrite", "give one of the two")
     changes = overrides(args.rest)
-    changes |= {k: v for k, v in (("data.root", args.data), ("output", args.output)) if v is not None}
+    changes |= {setting: value for key, setting in SETTINGS.items() if (value := getattr(args, key)) is not None}
     config = load(args.config, TrainConfig, changes)
     if args.print_config:
         print(dump(config), end="")
         return 0
-    from genar.jobs.train import train
+    return _train(config, args)
 
-    print(f"wrote {train(config)}", file=sys.stdout)
+
+def _train(config: "TrainConfig", args: argparse.Namespace) -> int:
+    """Do what was asked, and say what came of it."""
+    from genar.cli.app import quiet
+    from genar.jobs.run import is_first_process
+    from genar.jobs.train import load, train
+    from genar.write.card import means
+
+    quiet(debug=args.debug)
+    if not is_first_process():
+        logging.getLogger("genar").setLevel(logging.ERROR)
+    if args.prepare:
+        load(config)
+        return 0
+    heldout = train(config, resume=args.resume, overwrite=args.overwrite)
+    if is_first_process():
+        if len(heldout):
+            print(f"held out, mean of {heldout['section'].nunique()} sections:")
+            print(means(heldout).round(3).to_string(index=False))
+        print(f"wrote {config.output / 'model'}")
     return 0

@@ -2,24 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import lightning as L
 import numpy as np
 import pandas as pd
 import torch
 from anndata import AnnData
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
+from torch.utils.data import Dataset
 
 from genar import keys
 from genar.model.condition import Spots
 from genar.model.config import ModelConfig, PositionName
 from genar.slide.section import metadata
 
+Array = NDArray[np.float32]
 
-def position(spots: AnnData, name: PositionName) -> NDArray[np.float32]:
+
+def position(spots: AnnData, name: PositionName) -> Array:
     """Return x and y, float32 [N, 2], of a slide's spots as ``ModelConfig.position`` says; zeros for ``"none"``."""
     xy = np.asarray(spots.obsm[keys.SPATIAL], dtype=np.float64)
     if name == "none":
@@ -31,7 +34,7 @@ def position(spots: AnnData, name: PositionName) -> NDArray[np.float32]:
     return np.asarray((xy - low) / np.where(high > low, high - low, 1.0), dtype=np.float32)
 
 
-def neighbours(spots: AnnData, number: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def neighbours(spots: AnnData, number: int) -> tuple[NDArray[np.int64], Array]:
     """Find the nearest spots of each spot of a slide.
 
     Returns
@@ -54,18 +57,43 @@ def neighbours(spots: AnnData, number: int) -> tuple[NDArray[np.int64], NDArray[
 
 
 def library_size(section: AnnData) -> float:
-    """Return the median over spots of a measured section's total counts, over all its genes."""
-    return float(np.median(np.asarray(section.X.sum(axis=1))))
+    """Return the median over spots of a measured section's total counts, over all its genes.
+
+    They are taken from ``obs["total_counts"]`` where it is, since a section may hold but some of its genes.
+    """
+    known = keys.TOTAL_COUNTS in section.obs
+    return float(np.median(section.obs[keys.TOTAL_COUNTS] if known else np.asarray(section.X.sum(axis=1))))
+
+
+def counts_of(section: AnnData, genes: pd.Index) -> NDArray[np.int32]:
+    """Return the counts of ``genes``, int32 [N, G]; 0 where the section did not measure one."""
+    column = section.var_names.get_indexer(genes)
+    counts = np.zeros((section.n_obs, len(genes)), dtype=np.int32)
+    if len(genes):
+        found = section.X[:, column[column >= 0]]
+        counts[:, column >= 0] = found.toarray() if issparse(found) else found
+    return counts
+
+
+class Draw(NamedTuple):
+    """Rows of a :class:`SpotTable`, and of each the view to take: 0 the tile as it is, i its i-th augmented view."""
+
+    rows: NDArray[np.int64]
+    views: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class SpotTable(Dataset[dict[str, Tensor]]):
-    """Spots of one or more slides, stacked.
+    """Spots of one or more slides, stacked, N in all. Features stay where they are, on disk if they are there.
 
     Parameters
     ----------
     features
-        float32 [N, D].
+        For each slide, float32 [N_s, D].
+    views
+        For each slide, features of augmented views of its tiles, float32 [N_s, V, D]; empty for none.
+    start
+        The first row of each slide, and N, int64 [S + 1].
     position
         float32 [N, 2].
     log_library_size
@@ -73,18 +101,23 @@ class SpotTable(Dataset[dict[str, Tensor]]):
     neighbours, offsets
         From :func:`neighbours`, rows of this table.
     counts
-        int64 [N, G].
-    section
-        Section of each spot, [N].
+        int32 [N, G]; 0 where not measured.
+    measured
+        Which genes each slide measured, bool [S, G].
+    names
+        Name of each slide.
     """
 
-    features: NDArray[np.float32]
-    position: NDArray[np.float32]
-    log_library_size: NDArray[np.float32]
+    features: tuple[Array, ...]
+    views: tuple[Array, ...]
+    start: NDArray[np.int64]
+    position: Array
+    log_library_size: Array
     neighbours: NDArray[np.int64]
-    offsets: NDArray[np.float32]
-    counts: NDArray[np.int64]
-    section: NDArray[np.str_]
+    offsets: Array
+    counts: NDArray[np.int32]
+    measured: NDArray[np.bool_]
+    names: tuple[str, ...]
 
     @classmethod
     def of(
@@ -111,63 +144,85 @@ class SpotTable(Dataset[dict[str, Tensor]]):
             Median library size; by default measured.
         """
         network = network or ModelConfig()
+        genes = pd.Index([]) if genes is None else genes
         start = np.cumsum([0, *(s.n_obs for s in sections)])
         around = [neighbours(s, network.neighbours) for s in sections]
-        sizes = [library_size(s) if depth is None else depth for s in sections]
-        none = np.empty((start[-1], 0), dtype=np.int64)
+        depths = np.array([max(library_size(s) if depth is None else depth, 1.0) for s in sections])
         return cls(
-            np.concatenate([np.asarray(s.obsm[keys.features(encoder)], dtype=np.float32) for s in sections]),
-            np.concatenate([position(s, network.position) for s in sections]),
-            np.concatenate(
-                [np.full(s.n_obs, np.log(max(v, 1.0)), np.float32) for s, v in zip(sections, sizes, strict=True)]
-            ),
-            np.concatenate([rows + first for (rows, _), first in zip(around, start, strict=False)]),
-            np.concatenate([offsets for _, offsets in around]),
-            none if genes is None else np.concatenate([s[:, genes].X.toarray().astype(np.int64) for s in sections]),
-            np.concatenate([np.full(s.n_obs, str(s.obs[keys.LIBRARY_ID].iloc[0])) for s in sections]),
+            features=tuple(s.obsm[keys.features(encoder)] for s in sections),
+            views=tuple(s.obsm[keys.views(encoder)] for s in sections if keys.views(encoder) in s.obsm),
+            start=start,
+            position=np.concatenate([position(s, network.position) for s in sections]),
+            log_library_size=np.repeat(np.log(depths).astype(np.float32), np.diff(start)),
+            neighbours=np.concatenate([rows + first for (rows, _), first in zip(around, start, strict=False)]),
+            offsets=np.concatenate([offsets for _, offsets in around]),
+            counts=np.concatenate([counts_of(s, genes) for s in sections]),
+            measured=np.stack([genes.isin(s.var_names) for s in sections]),
+            names=tuple(str(s.obs[keys.LIBRARY_ID].iloc[0]) for s in sections),
         )
+
+    @property
+    def section(self) -> NDArray[np.int64]:
+        """The slide of each row, int64 [N]."""
+        return np.repeat(np.arange(len(self.names)), np.diff(self.start))
 
     def __len__(self) -> int:
         """Return the number of spots, N."""
-        return len(self.features)
+        return int(self.start[-1])
 
-    def __getitem__(self, rows: Sequence[int] | slice) -> dict[str, Tensor]:
-        """Return a batch of spots: the fields of :class:`~genar.model.condition.Spots`, and ``counts``."""
-        batch = {
-            "features": self.features[rows],
+    def __getitem__(self, draw: Draw) -> dict[str, Tensor]:
+        """Return a batch of spots, as :meth:`batch` does."""
+        return self.batch(draw.rows, draw.views)
+
+    def batch(self, rows: NDArray[np.int64], views: NDArray[np.int64] | None = None) -> dict[str, Tensor]:
+        """Return a batch of spots.
+
+        Returns
+        -------
+        The fields of :class:`~genar.model.condition.Spots`; ``counts``; ``section``, the slide of each; and
+        ``measured``, bool [B, G], unless every slide measured every gene.
+        """
+        section = np.searchsorted(self.start, rows, side="right") - 1
+        found = {
+            "features": self._features(rows, section, views),
             "position": self.position[rows],
             "log_library_size": self.log_library_size[rows],
             "counts": self.counts[rows],
+            "section": section,
         }
         if self.neighbours.shape[1]:
-            batch |= {
-                "neighbour_features": self.features[self.neighbours[rows]],
-                "neighbour_offsets": self.offsets[rows],
-            }
-        return {name: torch.from_numpy(array) for name, array in batch.items()}
+            around = self.neighbours[rows]
+            flat = self._features(around.ravel(), np.repeat(section, around.shape[1]), None)
+            found["neighbour_features"] = flat.reshape(*around.shape, -1)
+            found["neighbour_offsets"] = self.offsets[rows]
+        if not self.measured.all():
+            found["measured"] = self.measured[section]
+        return {name: torch.from_numpy(array) for name, array in found.items()}
 
     def spots(self, rows: slice, device: torch.device | str) -> Spots:
         """Return a batch as the network takes it."""
-        return Spots(**{name: tensor.to(device) for name, tensor in self[rows].items() if name != "counts"})
+        return spots_of(self.batch(np.arange(*rows.indices(len(self)))), device)
+
+    def feature_moments(self) -> tuple[Array, Array]:
+        """Return the mean and standard deviation of the features over all spots, float32 [D] each."""
+        total = sum(np.asarray(f.sum(axis=0, dtype=np.float64)) for f in self.features)
+        mean = total / len(self)
+        squares = sum(np.square(f - mean).sum(axis=0) for f in self.features)
+        return np.asarray(mean, dtype=np.float32), np.sqrt(np.asarray(squares) / len(self)).astype(np.float32)
+
+    def _features(self, rows: NDArray[np.int64], section: NDArray[np.int64], views: NDArray[np.int64] | None) -> Array:
+        """Gather features, float32 [B, D], slide by slide."""
+        found = np.empty((len(rows), self.features[0].shape[1]), dtype=np.float32)
+        for s in np.unique(section):
+            here = np.flatnonzero(section == s)
+            own = rows[here] - self.start[s]
+            found[here] = self.features[s][own]
+            if views is not None and self.views:
+                augmented = np.flatnonzero(views[here])
+                found[here[augmented]] = self.views[s][own[augmented], views[here[augmented]] - 1]
+        return found
 
 
-class SpotsDataModule(L.LightningDataModule):
-    """Shuffled batches for training.
-
-    Parameters
-    ----------
-    table
-        The training spots.
-    batch_size
-        Spots a batch; a last, smaller batch is dropped unless it is the only one.
-    """
-
-    def __init__(self, table: SpotTable, batch_size: int) -> None:
-        super().__init__()
-        self.table, self.batch_size = table, batch_size
-
-    def train_dataloader(self) -> DataLoader[dict[str, Tensor]]:
-        """Return the batches."""
-        whole = len(self.table) >= self.batch_size
-        sampler = BatchSampler(RandomSampler(self.table), self.batch_size, drop_last=whole)
-        return DataLoader(self.table, batch_size=None, sampler=sampler)
+def spots_of(batch: dict[str, Tensor], device: torch.device | str) -> Spots:
+    """Return the part of a batch that the network takes, on its device."""
+    return Spots(**{name: batch[name].to(device) for name in Spots.__dataclass_fields__ if name in batch})

@@ -12,7 +12,8 @@ from genar.errors import ConfigError, ModelError, OutputError
 from genar.estimate import Estimator
 from genar.model.decoding import Decoding
 from genar.pl import save_overview
-from genar.slide.lattice import Lattice, lattice
+from genar.read.places import spots_at
+from genar.slide.lattice import LATTICES, Lattice, lattice
 from genar.slide.open import open_slide
 from genar.store import Model, load
 from genar.write.anndata import write_h5ad
@@ -25,7 +26,7 @@ def predict(
     slide: str | Path,
     model: str | Path | Model = "her2st-mini",
     *,
-    spots: str | None = None,
+    spots: str | Path | None = None,
     pitch: float | None = None,
     mpp: float | None = None,
     device: str = "auto",
@@ -46,7 +47,9 @@ def predict(
     model
         A bundled model's name, a model directory, or a loaded model.
     spots
-        Where to predict: ``"visium"``, ``"st"`` or ``"grid"``; by default the geometry that the model learnt from.
+        Where to predict: ``"visium"``, ``"st"`` or ``"grid"``; or a file: a measured section that
+        :func:`genar.read.section` reads, at whose spots it is predicted under their barcodes, or a CSV or GeoJSON of
+        places (:func:`genar.read.points`). By default the geometry that the model learnt from.
     pitch
         Distance of neighbouring spots in µm, for ``"grid"``.
     mpp
@@ -92,9 +95,13 @@ def predict(
         why = f"genar cannot compute the {model.info.encoder} features that it takes"
         remedy = f"put them into obsm[{keys.features(model.info.encoder)!r}] and call genar.tl.predict"
         raise ModelError(model.info.name, why, remedy)
-    geometry = _geometry(model, spots, pitch)
+    at = None if spots is None or spots in LATTICES else Path(spots)
+    geometry = _geometry(model, None if at else str(spots or "") or None, pitch)
+    if at is not None and not at.exists():
+        remedy = f"give {', '.join(LATTICES)}, a measured section, or a CSV or GeoJSON of places"
+        raise ConfigError("--spots", f"{str(at)!r} is no lattice, and there is no such file", remedy)
     with open_slide(slide, mpp) as opened:
-        adata = pp.spots(opened, geometry, tile_um=model.info.tile_um)
+        adata = pp.spots(opened, geometry, tile_um=model.info.tile_um) if at is None else spots_at(at, opened, geometry)
         pp.embed(
             adata, opened, encoder=model.info.encoder, tile_um=model.info.tile_um, device=target,
             batch_size=batch_size, workers=workers, progress=progress,
@@ -113,7 +120,7 @@ def predict_to_file(
     output: Path,
     *,
     model: str | Model = "her2st-mini",
-    spots: str | None = None,
+    spots: str | Path | None = None,
     pitch: float | None = None,
     mpp: float | None = None,
     device: str = "auto",

@@ -2,228 +2,165 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import lightning as L
-import numpy as np
 import pandas as pd
 import torch
-import yaml
 from anndata import AnnData
-from lightning.pytorch.accelerators import CUDAAccelerator, MPSAccelerator
-from lightning.pytorch.callbacks import RichProgressBar
-from lightning.pytorch.loggers import CSVLogger
 
-from genar import __version__, keys, metrics, pp, read, tl
-from genar.baselines import gene_mean, pca_ridge
-from genar.data.spots import SpotsDataModule, SpotTable, library_size
+from genar import keys
+from genar.data.splits import Split, plan
 from genar.errors import ConfigError, OutputError
-from genar.genes import hierarchy, panel
 from genar.jobs.config import TrainConfig
-from genar.jobs.module import GenARModule
-from genar.slide.section import metadata
-from genar.store import Model, ModelInfo, build, check_free, save
-from genar.write.atomic import ELSEWHERE, check_writable
+from genar.jobs.fit import MODEL, best_epoch, fit
+from genar.jobs.heldout import evaluate
+from genar.jobs.pictures import draw
+from genar.jobs.prepare import choose_panels, gather, survey, symbols
+from genar.jobs.run import FINAL, HELDOUT, HELDOUT_GENES, RunFolder, is_first_process
+from genar.read.genes import ensembl_id
+from genar.store import Model, save
+from genar.write.atomic import ELSEWHERE
 from genar.write.card import model_card
 
-__all__ = ["TrainConfig", "evaluate", "fit", "load_sections", "train"]
+__all__ = ["TrainConfig", "train"]
 
 logger = logging.getLogger("genar")
 
+SELECTION = "selection"  # within a run's folder: the training that says for how many epochs to refit
 
-def train(config: TrainConfig) -> Path:
+
+@dataclass(frozen=True)
+class Data:
+    """The sections of a run, and how they are used.
+
+    Parameters
+    ----------
+    sections
+        Counts of the panels' genes and memory-mapped features, by name.
+    runs
+        The split of each training run, the last of which makes the model.
+    panels, refits
+        The genes of each run, and of its refit.
+    """
+
+    sections: dict[str, AnnData]
+    runs: dict[str, Split]
+    panels: dict[str, pd.Index]
+    refits: dict[str, pd.Index]
+
+    def of(self, names: Sequence[str] | dict[str, str]) -> list[AnnData]:
+        """Return some of the sections."""
+        return [self.sections[name] for name in names]
+
+
+def train(config: TrainConfig, *, resume: bool = False, overwrite: bool = False) -> pd.DataFrame:
     """Train a model and judge it on sections that it did not see.
 
-    Writes to ``config.output``: ``model/``, the model trained on all sections; ``folds/<section>/``, a model trained
-    without that section; ``heldout.csv``, each fold's metrics beside the baselines'; ``heldout_genes.csv``, each
-    gene's correlation; ``config.yaml``.
+    Writes the run folder that docs/training.md describes. Sections are read and checked first: nothing is written if
+    one cannot be used.
 
     Parameters
     ----------
     config
         The run.
+    resume
+        Go on with the run that was interrupted there, if there is one.
+    overwrite
+        Replace a run that is there.
 
     Returns
     -------
-    The model directory.
+    The held-out metrics of the model and of what it has to beat, a row a section and method; empty if nothing was
+    held out.
 
     Raises
     ------
     ConfigError
-        If the run cannot be done as it is configured.
+        If the run cannot be done as it is configured, or is not the one to be resumed.
     OutputError
-        If the run folder cannot be written to, or holds something else where a model is to go.
+        If the run folder cannot be written to, or holds something already.
     DataError, SlideError
-        If a section cannot be read.
+        If a section cannot be used.
     """
-    _check(config)
-    sections = load_sections(config)
+    if config.trainer.accelerator == "gpu" and not torch.cuda.is_available():
+        raise ConfigError("trainer.accelerator", "there is no GPU with CUDA here", "set it to auto or cpu")
+    folder = RunFolder(config.output)
+    folder.check(config, resume=resume, overwrite=overwrite)
+    data = load(config)
     try:
-        return _train(config, sections)
+        folder.begin(config, data.runs)
+        with folder.log():
+            return _train(config, data, folder)
     except OSError as e:  # nothing is read from here on
         why = f"it cannot be written to ({e.strerror or e})"
         raise OutputError(e.filename or config.output, why, f"free space, or {ELSEWHERE}") from e
 
 
-def _check(config: TrainConfig) -> None:
-    """Raise now, rather than after long work, if the run could not be done or written."""
-    folds = config.data.sections if config.evaluation.split == "leave_one_section_out" else ()
-    if len(folds) == 1:
-        why = "leaving one section out needs two"
-        raise ConfigError("data.sections", why, "name more or set evaluation.split: none")
-    if config.trainer.accelerator == "gpu" and not (CUDAAccelerator.is_available() or MPSAccelerator.is_available()):
-        raise ConfigError("trainer.accelerator", "there is no GPU here", "set it to auto or cpu")
-    for name in ("config.yaml", "heldout.csv", "heldout_genes.csv", "logs/final/metrics.csv"):
-        check_writable(config.output / name, overwrite=True)
-    for directory in (config.output / "model", *(config.output / "folds" / name for name in folds)):
-        check_free(directory)
+def load(config: TrainConfig) -> Data:
+    """Read and check the sections, split them, choose the panels and gather what the runs need."""
+    surveyed = survey(config)
+    known = symbols(surveyed)
+    runs = plan(
+        config.split,
+        {s.source.name: s.patient for s in surveyed},
+        {s.source.name: s.fingerprint for s in surveyed},
+        config.seed,
+    )
+
+    def name(gene: str) -> str:
+        return known.get(ensembl_id(gene) or "", gene)
+
+    panels = choose_panels(config, surveyed, runs, name)
+    merged = {run: split.merged() for run, split in runs.items() if config.trainer.refit}
+    refits = choose_panels(config, surveyed, merged, name)
+    genes = pd.Index(sorted(set().union(*panels.values(), *refits.values())))
+    return Data(gather(config, surveyed, genes, known), runs, panels, refits)
 
 
-def _train(config: TrainConfig, sections: Sequence[AnnData]) -> Path:
+def _train(config: TrainConfig, data: Data, folder: RunFolder) -> pd.DataFrame:
     """Do what :func:`train` says with sections that have been read."""
-    config.output.mkdir(parents=True, exist_ok=True)
-    (config.output / "config.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-    table, pcc = pd.DataFrame(), pd.Series(dtype=np.float64)
-    if config.evaluation.split == "leave_one_section_out":
-        table, pcc = _leave_one_section_out(config, sections)
-    logger.info("training %s on %s", config.name, ", ".join(config.data.sections))
-    model = fit(config, sections, config.output / "logs" / "final")
-    model.panel[keys.HELDOUT_PCC] = pcc.reindex(model.panel.index)
-    directory = config.output / "model"
-    save(model, directory, model_card(model.info, config.card, table))
-    return directory
+    tables, correlations = [], []
+    for run, split in data.runs.items():
+        where = f"without {', '.join(split.test)}" if split.test else "on all sections"
+        logger.info("training %s (%d sections, %d to stop it)", where, len(split.train), len(split.validation))
+        model = train_one(config, data, run, folder.of(run))
+        if is_first_process() and split.test:
+            table, by_gene = _judge(config, data, run, model, folder.of(run))
+            tables.append(table)
+            correlations.append(by_gene)
+    if not is_first_process():
+        return pd.DataFrame()
+    heldout = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    by_gene = pd.concat(correlations, axis=1) if correlations else pd.DataFrame(index=model.panel.index)
+    heldout.to_csv(folder.root / HELDOUT, index=False)
+    by_gene.to_csv(folder.root / HELDOUT_GENES, index_label="gene")
+    model.panel[keys.HELDOUT_PCC] = by_gene.mean(axis=1).reindex(model.panel.index)
+    shared = sorted({patient for split in data.runs.values() for patient in split.shared})
+    save(model, folder.root / MODEL, model_card(model.info, config.card, heldout, shared))
+    draw(model, data.of(data.runs[FINAL].train), folder.root)
+    return heldout
 
 
-def load_sections(config: TrainConfig) -> list[AnnData]:
-    """Read the sections and embed their spots."""
-    sections = [read.st(config.data.root, name, mpp=config.data.mpp) for name in config.data.sections]
-    for section in sections:
-        pp.embed(section, encoder=config.tiles.encoder, tile_um=config.tiles.tile_um, progress=True)
-    return sections
+def train_one(config: TrainConfig, data: Data, run: str, folder: Path) -> Model:
+    """Train the model of one run, and again on all but its test sections if so configured."""
+    split = data.runs[run]
+    first = folder / SELECTION if config.trainer.refit else folder
+    model = fit(config, data.of(split.train), data.of(split.validation), data.panels[run], split, first)
+    if not config.trainer.refit:
+        return model
+    epochs, merged = best_epoch(first), split.merged()
+    logger.info("training again with the sections that stopped it, for %d epochs", epochs)
+    return fit(config, data.of(merged.train), [], data.refits[run], merged, folder, epochs=epochs)
 
 
-def fit(config: TrainConfig, sections: Sequence[AnnData], logs: Path) -> Model:
-    """Choose the panel, cluster it and train the decoder, all on ``sections`` alone.
-
-    Parameters
-    ----------
-    config
-        The run.
-    sections
-        Training sections with features.
-    logs
-        Folder of the loss curve.
-
-    Returns
-    -------
-    The trained model.
-    """
-    L.seed_everything(config.seed, workers=True, verbose=False)
-    genes = panel.top_mean(list(sections), config.panel.n_genes)
-    counts = np.concatenate([s[:, genes].X.toarray() for s in sections])
-    order, tree = hierarchy.kmeans(counts, config.hierarchy.scales, config.seed)
-    table = SpotTable.of(sections, genes[order], config.tiles.encoder, config.model)
-    frame = pd.DataFrame({keys.TRAIN_MEAN: table.counts.mean(axis=0)}, index=genes[order])
-    frame = frame.join(tree.columns().set_index(frame.index))
-    if keys.GENE_IDS in sections[0].var:
-        frame.insert(0, keys.GENE_IDS, sections[0].var.loc[frame.index, keys.GENE_IDS].astype(str))
-    info = _info(config, sections, table, tree.scales)
-    network = build(info, frame)
-    network.condition.feature_mean.copy_(torch.from_numpy(table.features.mean(axis=0)))
-    std = table.features.std(axis=0)
-    network.condition.feature_std.copy_(torch.from_numpy(np.where(std > 1e-6, std, 1.0).astype(np.float32)))
-    if config.model.library_size:
-        network.condition.log_library_mean.fill_(float(table.log_library_size.mean()))
-    network.recompute = config.trainer.recompute
-    trainer = L.Trainer(
-        max_epochs=config.trainer.max_epochs,
-        accelerator=config.trainer.accelerator,
-        devices=1,
-        precision=config.trainer.precision,
-        gradient_clip_val=config.trainer.gradient_clip,
-        logger=CSVLogger(logs.parent, name=logs.name, version=""),
-        callbacks=[RichProgressBar()],
-        enable_checkpointing=False,
-        enable_model_summary=False,
-        log_every_n_steps=5,
-        deterministic="warn" if config.model.distribution == "ordinal" else True,  # its cumulative sum is not, on CUDA
-    )
-    try:
-        module = GenARModule(network, config.optimizer, config.trainer.thin_to)
-        if config.trainer.compile:
-            network.loss = torch.compile(network.loss)  # type: ignore[method-assign]
-        trainer.fit(module, SpotsDataModule(table, config.trainer.batch_size))
-    except SystemExit as e:  # what Lightning makes of an interrupt
-        raise KeyboardInterrupt from e
-    return Model(info, frame, network.cpu().eval())
-
-
-def evaluate(model: Model, train_sections: Sequence[AnnData], test: AnnData) -> tuple[pd.DataFrame, pd.Series]:
-    """Judge a model on a section that it did not see, beside baselines trained on the same sections and features.
-
-    Parameters
-    ----------
-    model
-        The model, trained on ``train_sections``.
-    train_sections
-        What the baselines learn from.
-    test
-        The held-out section. A panel gene that it lacks was not observed there and counts as 0.
-
-    Returns
-    -------
-    metrics
-        A row a method: PCC-10/50/200 and MSE on log2(count + 1) of the counts in ``X``.
-    pcc
-        Each gene's correlation, indexed by symbol; NaN where undefined.
-    """
-    genes, encoder = model.panel.index, model.info.encoder
-    known = SpotTable.of(train_sections, genes, encoder)
-    measured = test.to_df().reindex(columns=genes, fill_value=0).to_numpy()
-    predicted = metrics.log_counts(tl.predict(test, model).X.toarray())
-    ridge = pca_ridge(known.features, known.counts, known.section, np.asarray(test.obsm[keys.features(encoder)]))
-    methods = {"GenAR": predicted, "PCA+ridge": ridge, "gene mean": gene_mean(known.counts, test.n_obs)}
-    table = pd.DataFrame({name: metrics.summary(p, measured) for name, p in methods.items()}).T
-    pcc = pd.Series(metrics.pearson(predicted, metrics.log_counts(measured)), index=genes)
-    return table.rename_axis("method").reset_index(), pcc
-
-
-def _leave_one_section_out(config: TrainConfig, sections: Sequence[AnnData]) -> tuple[pd.DataFrame, pd.Series]:
-    """Train without each section in turn; write the folds' models and tables, return metrics and mean correlations."""
-    tables, correlations = [], {}
-    for name, test in zip(config.data.sections, sections, strict=True):
-        logger.info("training without section %s", name)
-        others = [s for s in sections if s is not test]
-        model = fit(config, others, config.output / "logs" / name)
-        table, pcc = evaluate(model, others, test)
-        pcc = pcc.fillna(0.0)  # before sections are averaged: undefined is no correlation, not one left out
-        model.panel[keys.HELDOUT_PCC] = pcc
-        table.insert(0, "section", name)
-        save(model, config.output / "folds" / name, model_card(model.info, config.card, table))
-        tables.append(table)
-        correlations[name] = pcc
-        logger.info("held-out section %s\n%s", name, table.round(3).to_string(index=False))
-    metrics_table, by_gene = pd.concat(tables, ignore_index=True), pd.DataFrame(correlations)
-    metrics_table.to_csv(config.output / "heldout.csv", index=False)
-    by_gene.to_csv(config.output / "heldout_genes.csv", index_label="gene")
-    return metrics_table, by_gene.mean(axis=1)
-
-
-def _info(config: TrainConfig, sections: Sequence[AnnData], table: SpotTable, scales: tuple[int, ...]) -> ModelInfo:
-    """Describe the model, with the spots' geometry as the sections state it."""
-    known = metadata(sections[0])
-    return ModelInfo(
-        name=config.name,
-        encoder=config.tiles.encoder,
-        feature_dim=table.features.shape[1],
-        tile_um=config.tiles.tile_um,
-        lattice=known[keys.LATTICE],
-        spot_um=known[keys.SPOT_UM],
-        pitch_um=known[keys.PITCH_UM],
-        scales=scales,
-        max_count=int(table.counts.max()),
-        network=config.model,
-        library_size=float(np.median([library_size(s) for s in sections])),
-        genar_version=__version__,
-        sections=tuple(str(s.obs[keys.LIBRARY_ID].iloc[0]) for s in sections),
-    )
+def _judge(config: TrainConfig, data: Data, run: str, model: Model, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Compare a run's model with the baselines on its test sections, and write what was found to its folder."""
+    split = data.runs[run]
+    table, by_gene = evaluate(model, data.of({**split.train, **split.validation}), data.of(split.test), folder)
+    model.panel[keys.HELDOUT_PCC] = by_gene.mean(axis=1).reindex(model.panel.index)
+    table.to_csv(folder / HELDOUT, index=False)
+    if run != FINAL:
+        save(model, folder / MODEL, model_card(model.info, config.card, table, split.shared))
+    logger.info("held out: %s\n%s", ", ".join(split.test), table.round(3).to_string(index=False))
+    return table, by_gene

@@ -7,7 +7,7 @@ from copy import deepcopy
 from pathlib import Path
 
 import anndata as ad
-import h5py  # type: ignore[import-untyped]
+import h5py
 import numpy as np
 import pandas as pd
 from anndata import AnnData

@@ -1,5 +1,7 @@
 """The model card that every model directory carries."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
@@ -23,10 +25,10 @@ class CardConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    data: str
-    licence: str
-    use: str
-    limits: str
+    data: str = "Not stated."
+    licence: str = "Not stated: ask whoever trained the model."
+    use: str = "Research."
+    limits: str = "diagnosis or any decision on a patient."
 
 
 TEMPLATE = """# {name}
@@ -65,15 +67,18 @@ Trained on sections {sections}.
 {accuracy}
 """
 
-ACCURACY = """Each section was predicted by a model trained on the others. Metrics are on log2(count + 1), over the
-integer counts that genar writes; PCC-k is the mean correlation of the k genes that correlate best on that test
+ACCURACY = """Each section was predicted by a model that was trained without it. Metrics are on log2(count + 1), over
+the integer counts that genar writes; PCC-k is the mean correlation of the k genes that correlate best on that test
 section. PCA+ridge (up to 256 components, penalty chosen on left-out training sections) and the gene mean use the same
 spots, features and genes; their predictions are not rounded to counts.
 
 {table}"""
 
+SHARED = """**Optimistic**: a held-out section is not a held-out patient here, as sections of patient {patients} were
+trained on, too. Expect less on a new patient."""
 
-def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame) -> str:
+
+def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame, shared: Sequence[str] = ()) -> str:
     """Write a model card.
 
     Parameters
@@ -84,6 +89,8 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame) -> str:
         What its maker says of it.
     heldout
         Metrics of held-out sections: columns ``section``, ``method`` and one a metric. May be empty.
+    shared
+        Patients whose sections lay on two sides of the split.
 
     Returns
     -------
@@ -93,7 +100,11 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame) -> str:
     depth = "not known" if size is None else f"median library size of the training sections {size:,.0f}"
     if network.library_size:
         depth += "; another may be asked for with --depth"
-    accuracy = ACCURACY.format(table=markdown(heldout)) if len(heldout) else "Not measured."
+    accuracy = "Not measured."
+    if len(heldout):
+        accuracy = ACCURACY.format(table=markdown(heldout))
+        if shared:
+            accuracy = f"{SHARED.format(patients=', '.join(shared))}\n\n{accuracy}"
     return TEMPLATE.format(
         **card.model_dump(),
         **info.model_dump(include={"name", "max_count", "tile_um", "encoder", "lattice", "spot_um", "pitch_um"}),
@@ -113,10 +124,15 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame) -> str:
 
 def markdown(heldout: pd.DataFrame) -> str:
     """Lay metrics out as a Markdown table, with the mean over sections of each method at the end."""
-    means = heldout.drop(columns="section").groupby("method", sort=False, as_index=False).mean()
-    means.insert(0, "section", "**mean**")
-    rows = pd.concat([heldout, means]) if heldout["section"].nunique() > 1 else heldout
+    mean = means(heldout)
+    mean.insert(0, "section", "**mean**")
+    rows = pd.concat([heldout, mean]) if heldout["section"].nunique() > 1 else heldout
     head = list(rows.columns)
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(v if isinstance(v, str) else f"{v:.3f}" for v in row) + " |" for row in rows.to_numpy()]
     return "\n".join(lines)
+
+
+def means(heldout: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean of each metric over sections, a row a method."""
+    return heldout.drop(columns="section").groupby("method", sort=False, as_index=False).mean()

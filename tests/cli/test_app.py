@@ -104,7 +104,6 @@ def test_version(genar) -> None:
         (["predict", "a.svs", "--batch-size", "2.5"], "'2.5' is not a whole number"),
         (["predict", "a.svs", "--workers", "-1"], "--workers"),
         (["predict", "a.svs", "--seed", str(2**63)], "--seed: 9223372036854775808 is not below 2**63"),
-        (["predict", "a.svs", "--spots", "hex"], "invalid choice: 'hex'"),
         (["predict", "a.svs", "--estimator", "median"], "invalid choice: 'median'"),
         (["predict", "a.svs", "--decoding", "beam"], "invalid choice: 'beam'"),
         (["predict", "a.svs", "--samples", "0"], "--samples: 0 is too few"),

@@ -8,7 +8,7 @@ from genar.cli.config import dump, load, overrides
 from genar.errors import ConfigError
 from genar.jobs.config import TrainConfig
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
 MINI = Path(__file__).parents[2] / "configs" / "her2st-mini.yaml"
 
 
@@ -45,12 +45,44 @@ def test_there_are_configs() -> None:
     assert MINI in CONFIGS
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
 def test_shipped_configs_are_valid(path: Path) -> None:
     config = load(path, TrainConfig, {})
     assert config.name == path.stem
-    written = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert list(config.data.sections) == written["data"]["sections"]
+    assert config.output == Path("runs") / path.stem
+    assert load_text(dump(config)) == config.model_dump(mode="json")  # what --print-config shows can be trained with
+
+
+def load_text(text: str) -> dict[str, object]:
+    return TrainConfig.model_validate(yaml.safe_load(text)).model_dump(mode="json")
+
+
+@pytest.mark.parametrize("path", [p for p in CONFIGS if p.parent.name == "ablations"], ids=lambda p: p.stem)
+def test_an_ablation_is_the_paper_but_for_what_it_takes_away(path: Path) -> None:
+    paper = load(MINI.parent / "paper.yaml", TrainConfig, {}).model_dump()
+    own = load(path, TrainConfig, {}).model_dump()
+    other = {f"{s}.{k}" for s in ("model", "hierarchy") for k in own[s] if own[s][k] != paper[s][k]}
+    expected = {
+        "continuous": {"model.distribution", "model.continuous_reduction"},
+        "no_film": {"model.film"},
+        "cross_entropy": {"model.distribution"},
+        "random_grouping": {"hierarchy.method"},
+    }
+    assert other == expected.get(path.stem, {"hierarchy.scales"})
+    assert {k for k in own if own[k] != paper[k]} <= {"name", "output", "model", "hierarchy"}
+
+
+def test_a_file_may_say_what_differs_from_another(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(MINI.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "b.yaml").write_text("base: a.yaml\nname: b\nmodel: {width: 32}\n", encoding="utf-8")
+    (tmp_path / "c.yaml").write_text("base: b.yaml\nhierarchy: {scales: [1, 200]}\n", encoding="utf-8")
+    config = load(tmp_path / "c.yaml", TrainConfig, {"model.layers": 2})
+    assert (config.name, config.model.width, config.model.layers, config.model.heads) == ("b", 32, 2, 4)
+    assert config.hierarchy.scales == (1, 200)
+    (tmp_path / "a.yaml").write_text("base: c.yaml", encoding="utf-8")
+    assert mistake(tmp_path / "c.yaml").endswith("c.yaml: it is its own base; name another file as base")
+    (tmp_path / "a.yaml").unlink()
+    assert "a.yaml: it cannot be read (No such file or directory)" in mistake(tmp_path / "c.yaml")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +107,7 @@ def test_shipped_configs_are_valid(path: Path) -> None:
         ({"tiles__encoder": "uni"}, "genar knows no such encoder; use one of: efficientnet_lite0 (it is 'uni')"),
         ({"seed": 2**32}, "seed: Input should be less than 4294967296"),
         ({"data__root": None}, "the setting data.root is missing"),
-        ({"card": None}, "the setting card is missing"),
+        ({"name": None}, "the setting name is missing"),
         ({"model": 3}, "model: "),
     ],
 )

@@ -1,5 +1,7 @@
 """Spots as tensors: places, neighbours and depths."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from anndata import AnnData
 from scipy.sparse import csr_matrix
 
 from genar import keys
-from genar.data.spots import SpotTable, neighbours, position
+from genar.data.spots import SpotTable, library_size, neighbours, position
 from genar.model.config import ModelConfig
 
 ENCODER = "e"
@@ -93,8 +95,9 @@ def test_neighbours_are_of_the_same_section(xy: np.ndarray) -> None:
     table = SpotTable.of([a, b], None, ENCODER, ModelConfig(neighbours=5))
     assert np.array_equal(table.section[table.neighbours], np.repeat(table.section[:, None], 5, axis=1))
     alone = SpotTable.of([b], None, ENCODER, ModelConfig(neighbours=5))
-    batch, expected = table[slice(30, 50)], alone[slice(0, 20)]
+    batch, expected = table.batch(np.arange(30, 50)), alone.batch(np.arange(20))
     assert batch.keys() == expected.keys()
+    assert batch.pop("section").eq(expected.pop("section") + 1).all()
     assert all(torch.equal(batch[name], expected[name]) for name in batch)
 
 
@@ -120,3 +123,37 @@ def test_the_depth_is_the_median_over_all_genes_or_what_is_given(xy: np.ndarray)
     given = SpotTable.of([a, b], None, ENCODER, depth=5000.0)
     np.testing.assert_allclose(given.log_library_size, np.log(5000), rtol=1e-6)
     assert given.counts.shape == (50, 0)
+
+
+def test_the_depth_of_a_section_that_holds_but_some_genes_is_over_all(xy: np.ndarray) -> None:
+    whole = section(xy)
+    whole.obs[keys.TOTAL_COUNTS] = np.asarray(whole.X.sum(axis=1)).ravel()
+    assert library_size(whole[:, ["Q"]]) == library_size(whole) == np.median(whole.X.toarray().sum(axis=1))
+
+
+def test_a_gene_that_a_section_did_not_measure_is_marked(xy: np.ndarray) -> None:
+    a, b = section(xy, name="A"), section(xy[:20], name="B", seed=1)[:, ["R", "P"]].copy()
+    table = SpotTable.of([a, b], pd.Index(["P", "Q", "R"]), ENCODER)
+    assert table.measured.tolist() == [[True, True, True], [True, False, True]]
+    assert np.array_equal(table.counts[30:, [0, 2]], b[:, ["P", "R"]].X.toarray())
+    assert not table.counts[30:, 1].any()
+    batch = table.batch(np.array([3, 40]))
+    assert batch["measured"].tolist() == table.measured.tolist()
+    assert batch["section"].tolist() == [0, 1]
+    assert "measured" not in SpotTable.of([a, b], pd.Index(["P", "R"]), ENCODER).batch(np.array([3, 40]))
+
+
+def test_features_stay_on_disk_and_their_moments_are_those_of_all(xy: np.ndarray, tmp_path: Path) -> None:
+    sections = [section(xy, name="A"), section(xy[:20], name="B", seed=1)]
+    every = np.concatenate([s.obsm[keys.features(ENCODER)] for s in sections])
+    for s in sections:
+        path = tmp_path / s.obs[keys.LIBRARY_ID].iloc[0]
+        np.save(path, s.obsm[keys.features(ENCODER)])
+        s.obsm[keys.features(ENCODER)] = np.load(path.with_suffix(".npy"), mmap_mode="r")
+    table = SpotTable.of(sections, None, ENCODER)
+    assert all(isinstance(f, np.memmap) for f in table.features)
+    rows = np.random.default_rng(0).permutation(50)
+    assert np.array_equal(table.batch(rows)["features"], every[rows])
+    mean, std = table.feature_moments()
+    np.testing.assert_allclose(mean, every.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(std, every.std(axis=0), rtol=1e-5)

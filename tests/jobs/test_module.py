@@ -8,7 +8,7 @@ import torch
 
 from genar.cli.config import load
 from genar.errors import ConfigError
-from genar.jobs.config import OptimizerConfig, TrainConfig
+from genar.jobs.config import OptimizerConfig, TrainConfig, TrainerConfig
 from genar.jobs.module import GenARModule
 from genar.model.condition import Spots
 
@@ -18,7 +18,9 @@ CONFIG = Path(__file__).parents[2] / "configs" / "her2st-mini.yaml"
 class Network(torch.nn.Module):
     """Notes what it is given."""
 
-    def loss(self, spots: Spots, counts: torch.Tensor) -> torch.Tensor:
+    scales = (1, 4)
+
+    def loss(self, spots: Spots, counts: torch.Tensor, measured: torch.Tensor | None) -> torch.Tensor:
         self.given = spots, counts
         return torch.zeros(())
 
@@ -26,7 +28,7 @@ class Network(torch.nn.Module):
 def step(monkeypatch: pytest.MonkeyPatch, thin_to: float, counts: torch.Tensor) -> tuple[Spots, torch.Tensor]:
     torch.manual_seed(0)
     network = Network()
-    module = GenARModule(network, OptimizerConfig(), thin_to)  # type: ignore[arg-type]
+    module = GenARModule(network, OptimizerConfig(), TrainerConfig(thin_to=thin_to))  # type: ignore[arg-type]
     monkeypatch.setattr(module, "log", lambda *_, **__: None)
     batch = {"features": torch.ones(len(counts), 2), "log_library_size": torch.full((len(counts),), 8.0)}
     module.training_step(batch | {"counts": counts}, 0)

@@ -1,172 +1,203 @@
-"""Training on made-up features: what it checks first, what it keeps, and how it stops."""
+"""The job as a whole, on small sections on disk: what it checks first, what it writes, and how it stops."""
 
 import errno
+import json
 import os
 import signal
-from collections.abc import Callable
+import subprocess
+import sys
+import time
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
-from anndata import AnnData
+import yaml
 from scipy.sparse import csr_matrix
 
-from genar import keys
+from genar import keys, store
 from genar.cli import app
-from genar.cli.config import load
-from genar.errors import ConfigError, OutputError
+from genar.errors import ConfigError, DataError, OutputError
 from genar.jobs import train as training
-from genar.jobs.config import TrainConfig
+from genar.jobs.train import train
+from tests.jobs.conftest import Configure
 
-CONFIG = Path(__file__).parents[2] / "configs" / "her2st-mini.yaml"
-LIGHTNING = [
-    "ignore::DeprecationWarning",
-    "ignore::FutureWarning",
-    "ignore:.*does not have many workers.*",
-    "ignore:.*isinstance.treespec.*",
-    "ignore:.*lr_scheduler.step.*",
-]
-pytestmark = [pytest.mark.filterwarnings(w) for w in LIGHTNING]
-Configure = Callable[..., TrainConfig]
-
-
-@pytest.fixture
-def configure(tmp_path: Path) -> Configure:
-    def make(**changes: object) -> TrainConfig:
-        small = {
-            "data.root": str(tmp_path / "none"), "data.sections": ["A", "B"], "output": str(tmp_path / "run"),
-            "panel.n_genes": 4, "hierarchy.scales": [1, 4], "trainer.max_epochs": 1, "trainer.batch_size": 4,
-            "trainer.accelerator": "cpu",
-        }  # fmt: skip
-        return load(CONFIG, TrainConfig, small | {k.replace("__", "."): v for k, v in changes.items()})
-
-    return make
-
-
-def section(name: str, seed: int) -> AnnData:
-    """Twelve spots with counts of five genes and four features, of which the last never varies."""
-    random = np.random.default_rng(seed)
-    obs = pd.DataFrame({keys.LIBRARY_ID: pd.Categorical([name] * 12)}, index=[f"{name}{i}" for i in range(12)])
-    counts = csr_matrix(random.poisson([9, 7, 5, 3, 1], (12, 5)).astype(np.int32))
-    adata = AnnData(counts, obs=obs, var=pd.DataFrame(index=list("PQRST")))
-    adata.obsm[keys.SPATIAL] = random.random((12, 2)) * 100
-    features = random.random((12, 4)).astype(np.float32)
-    features[:, 3] = 0.25
-    adata.obsm[keys.features("efficientnet_lite0")] = features
-    geometry = {keys.LATTICE: "st", keys.SPOT_UM: 100.0, keys.PITCH_UM: 200.0, keys.TILE_UM: 154.0}
-    adata.uns[keys.SPATIAL] = {name: {keys.METADATA: geometry}}
-    return adata
-
-
-@pytest.fixture
-def sections(monkeypatch: pytest.MonkeyPatch) -> list[AnnData]:
-    found = [section("A", 0), section("B", 1)]
-    monkeypatch.setattr(training, "load_sections", lambda _: found)
-    return found
+PATIENTS = {"split__validation": "patient", "split__shared_patients": []}
+HOLDOUT = PATIENTS | {"split__method": "holdout", "split__test": ["patient D"]}
 
 
 @pytest.fixture
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "load_sections", lambda _: pytest.fail("the work began"))
+    monkeypatch.setattr(training, "load", lambda _: pytest.fail("the work began"))
+
+
+@pytest.fixture
+def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep features between the tests, whose sections are alike."""
+    monkeypatch.setenv("GENAR_CACHE", str(tmp_path_factory.getbasetemp() / "features"))
 
 
 @pytest.mark.usefixtures("no_work")
-def test_a_folder_of_the_users_is_not_replaced(configure: Configure, tmp_path: Path) -> None:
-    for name in ("model", "folds/B"):
-        folder = tmp_path / "run" / name
-        folder.mkdir(parents=True)
-        (folder / "thesis.txt").touch()
-        with pytest.raises(OutputError, match=f"{name}: it exists and is not a model"):
-            training.train(configure())
-        (folder / "thesis.txt").unlink()
-        folder.rmdir()
-    (tmp_path / "run" / "model").mkdir()
-    (tmp_path / "run" / "heldout.csv").mkdir()
-    with pytest.raises(OutputError, match="heldout.csv: a folder of that name is in the way"):
-        training.train(configure())
+def test_a_folder_of_the_users_is_not_written_to(configure: Configure, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").touch()
+    for how in ({}, {"resume": True}, {"overwrite": True}):
+        with pytest.raises(OutputError, match="run: it exists and is not a run folder"):
+            train(configure(), **how)
 
 
 @pytest.mark.usefixtures("no_work")
 def test_a_folder_that_cannot_be_written_to_is_found_first(configure: Configure, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match=r"cannot be written to \(Not a directory\)"):
-        training.train(configure(output=str(tmp_path / "file" / "run")))
+        train(configure(output=str(tmp_path / "file" / "run")))
 
 
 @pytest.mark.usefixtures("no_work")
 def test_a_missing_gpu_is_found_first(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
-    for accelerator in (training.CUDAAccelerator, training.MPSAccelerator):
-        monkeypatch.setattr(accelerator, "is_available", lambda: False)
-    with pytest.raises(ConfigError, match="trainer.accelerator: there is no GPU here"):
-        training.train(configure(trainer__accelerator="gpu"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="trainer.accelerator: there is no GPU with CUDA here"):
+        train(configure(trainer__accelerator="gpu"))
 
 
-@pytest.mark.usefixtures("no_work")
-def test_one_section_leaves_none_to_train_on(configure: Configure) -> None:
-    with pytest.raises(ConfigError, match="leaving one section out needs two"):
-        training.train(configure(data__sections=["A"]))
+@pytest.mark.usefixtures("cached")
+def test_folds_are_judged_beside_the_baselines_and_the_model_tells_of_them(
+    configure: Configure, cohort: Path, tmp_path: Path
+) -> None:
+    config = configure(data__root=str(cohort), **PATIENTS, split__method="leave_one_patient_out", trainer__max_epochs=1)
+    heldout = train(config)
+    assert heldout["section"].tolist() == [name for name in "ABCD" for _ in range(3)]
+    assert heldout["method"].tolist() == ["GenAR", "PCA+ridge", "gene mean"] * 4
+    run = tmp_path / "run"
+    pd.testing.assert_frame_equal(pd.read_csv(run / "heldout.csv"), heldout)
+    splits = json.loads((run / "split.json").read_text())
+    assert list(splits) == ["patient A", "patient B", "patient C", "patient D", "final"]
+    for name, split in splits.items():
+        model = store.load(run / "model" if name == "final" else run / "folds" / name.replace(" ", "_") / "model")
+        assert model.info.split is not None
+        assert model.info.split.sha256 == split["sha256"]
+        assert not set(split["train"]) & set(split["test"])
+    by_gene = pd.read_csv(run / "heldout_genes.csv", index_col="gene")
+    final = store.load(run / "model")
+    pd.testing.assert_series_equal(
+        final.panel[keys.HELDOUT_PCC], by_gene.mean(axis=1).reindex(final.panel.index), check_names=False, rtol=1e-4
+    )
+    for name in ("curves.png", "hierarchy.png", "train.log", "folds/patient_A/genes-A.png"):
+        assert (run / name).stat().st_size > 500
+    card = (run / "model" / "README.md").read_text()
+    assert "**Optimistic**" not in card
+    assert "| **mean** | PCA+ridge |" in card
+    assert yaml.safe_load((run / "config.yaml").read_text())["trainer"]["max_epochs"] == 1
 
 
-@pytest.mark.usefixtures("sections")
+@pytest.mark.usefixtures("cached")
+def test_panels_are_of_the_training_sections_alone(configure: Configure, cohort: Path) -> None:
+    """GENE0 is the rarest gene, but in section D, which is held out, made the most frequent."""
+    import anndata as ad
+
+    path = cohort.parent / "D.h5ad"
+    section = ad.read_h5ad(path)
+    section.X = csr_matrix(section.X.toarray() + [5000, *[0] * 9])
+    section.write_h5ad(path)
+    data = training.load(configure(data__root=str(cohort), **HOLDOUT))
+    assert "GENE0" not in data.panels["final"]
+    assert "GENE9" in data.panels["final"]
+    assert data.sections["D"].n_vars == 6
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_shared_patient_is_told_on_the_card(configure: Configure, cohort: Path, tmp_path: Path) -> None:
+    sheet = pd.read_csv(cohort).assign(patient="the one")
+    sheet.to_csv(cohort, index=False)
+    changes = {"data__root": str(cohort), "trainer__max_epochs": 1, "data__sections": ["A", "B", "C"]}
+    with pytest.raises(ConfigError, match="patient the one would be on two sides"):
+        train(configure(**changes, split__shared_patients=[]))
+    assert not (tmp_path / "run").exists()
+    train(configure(**changes, split__shared_patients=["the one"], trainer__refit=True))
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert "**Optimistic**: a held-out section is not a held-out patient" in card
+    assert "the one" in card
+    refit = store.load(tmp_path / "run" / "folds" / "A" / "model").info.split
+    assert refit is not None
+    assert set(refit.train) == {"B", "C"}
+    assert store.load(tmp_path / "run" / "folds" / "A" / "selection" / "model").info.sections != ("B", "C")
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_bad_section_stops_the_run_before_anything_is_written(
+    configure: Configure, cohort: Path, tmp_path: Path
+) -> None:
+    import anndata as ad
+
+    path = cohort.parent / "B.h5ad"
+    section = ad.read_h5ad(path)
+    section.X = section.X.astype("float32") / 3
+    section.write_h5ad(path)
+    with pytest.raises(DataError, match=r"section B: .*counts"):
+        train(configure(data__root=str(cohort), **HOLDOUT))
+    with pytest.raises(ConfigError, match="data.sections: .* has no section E; it has A, B, C, D"):
+        train(configure(data__root=str(cohort), **HOLDOUT, data__sections=["A", "E"]))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_run_is_resumed_or_replaced_only_when_asked(configure: Configure, cohort: Path, tmp_path: Path) -> None:
+    config = configure(data__root=str(cohort), **HOLDOUT, trainer__max_epochs=1)
+    first = train(config, resume=True)  # nothing is there yet: it begins
+    with pytest.raises(OutputError, match="it holds a run already; add --resume to go on with it, --overwrite"):
+        train(config)
+    pd.testing.assert_frame_equal(train(config, resume=True), first)
+    other = configure(data__root=str(cohort), **HOLDOUT, trainer__max_epochs=1, optimizer__lr=0.5)
+    with pytest.raises(ConfigError, match="the run was begun with optimizer.lr: 0.001, not 0.5"):
+        train(other, resume=True)
+    train(other, overwrite=True)
+    sheet = pd.read_csv(cohort)
+    sheet.loc[0, "patient"] = "somebody else"
+    sheet.to_csv(cohort, index=False)
+    with pytest.raises(ConfigError, match=r"split.json: the run was begun with other data"):
+        train(other, resume=True)
+
+
+@pytest.mark.usefixtures("cached")
+def test_genes_that_a_section_lacks_are_masked_if_allowed(configure: Configure, cohort: Path) -> None:
+    import anndata as ad
+
+    path = cohort.parent / "B.h5ad"
+    section = ad.read_h5ad(path)
+    section[:, [g for g in section.var_names if g != "GENE8"]].copy().write_h5ad(path)
+    strict = training.load(configure(data__root=str(cohort), **HOLDOUT))
+    lenient = training.load(configure(data__root=str(cohort), **HOLDOUT, panel__min_sections=1))
+    in_training = "B" in strict.runs["final"].train
+    assert ("GENE8" in strict.panels["final"]) == (not in_training)
+    assert "GENE8" in lenient.panels["final"]
+    assert "GENE8" not in lenient.sections["B"].var_names
+
+
+@pytest.mark.usefixtures("cached")
 @pytest.mark.parametrize(
     ("error", "said"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), r"run: it cannot be written to \(No space left on device\)"),
-        (
-            OSError(errno.EIO, "Input/output error", "/run/a"),
-            r"^/run/a: it cannot be written to \(Input/output error\)",
-        ),
+        (OSError(errno.EIO, "Input/output error", "/run/a"), r"^/run/a: it cannot be written to \(Input/output error"),
     ],
     ids=["disk", "file"],
 )
-def test_a_disk_that_fills_up(configure: Configure, monkeypatch: pytest.MonkeyPatch, error: OSError, said: str) -> None:
-    def fit(*_: object) -> None:
+def test_a_disk_that_fills_up(
+    configure: Configure, cohort: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, said: str
+) -> None:
+    def fit(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(training, "fit", fit)
     with pytest.raises(OutputError, match=said):
-        training.train(configure())
+        train(configure(data__root=str(cohort), **HOLDOUT))
 
 
-def test_features_are_scaled_by_their_spread(configure: Configure, sections: list[AnnData], tmp_path: Path) -> None:
-    model = training.fit(configure(), sections, tmp_path / "logs" / "a")
-    features = np.concatenate([s.obsm[keys.features("efficientnet_lite0")] for s in sections])
-    std = model.network.condition.feature_std.numpy()
-    np.testing.assert_allclose(std[:3], features.std(axis=0)[:3], rtol=1e-6)
-    assert std[3] == 1  # as it never varies, what another slide has there is not blown up
-    assert keys.GENE_IDS not in model.panel
-
-
-def test_gene_ids_come_along(configure: Configure, sections: list[AnnData], tmp_path: Path) -> None:
-    for s in sections:
-        s.var[keys.GENE_IDS] = pd.Categorical([f"ENSG{gene}" for gene in s.var_names])
-    model = training.fit(configure(), sections, tmp_path / "logs" / "a")
-    assert model.panel[keys.GENE_IDS].tolist() == [f"ENSG{gene}" for gene in model.panel.index]
-
-
-def test_an_undefined_correlation_counts_as_none(
-    configure: Configure, sections: list[AnnData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """P is defined in one of two folds; S is in the panel of the first alone."""
-    folds = iter([pd.Series({"P": 0.8, "S": 0.5}), pd.Series({"P": np.nan})])
-    made = SimpleNamespace(panel=pd.DataFrame(index=["P", "S"]), info=None)
-    monkeypatch.setattr(training, "fit", lambda *_: made)
-    monkeypatch.setattr(training, "evaluate", lambda *_: (pd.DataFrame({"method": ["GenAR"]}), next(folds)))
-    for name in ("save", "model_card"):
-        monkeypatch.setattr(training, name, lambda *_: None)
-    (tmp_path / "run").mkdir()
-    _, pcc = training._leave_one_section_out(configure(), sections)
-    assert pcc.to_dict() == {"P": 0.4, "S": 0.5}
-    assert pd.read_csv(tmp_path / "run" / "heldout_genes.csv", index_col="gene")["B"].isna().tolist() == [False, True]
-
-
-@pytest.mark.usefixtures("sections")
+@pytest.mark.usefixtures("cached")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_is_one_line_and_status_130(
     configure: Configure,
+    cohort: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -178,8 +209,8 @@ def test_an_interrupt_is_one_line_and_status_130(
         os.kill(os.getpid(), number)
         pytest.fail("the training went on")
 
-    monkeypatch.setattr(training.GenARModule, "training_step", step)
-    (tmp_path / "c.yaml").write_text(configure().model_dump_json())
+    monkeypatch.setattr("genar.jobs.module.GenARModule.training_step", step)
+    (tmp_path / "c.yaml").write_text(configure(data__root=str(cohort), **HOLDOUT).model_dump_json())
     before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -189,37 +220,70 @@ def test_an_interrupt_is_one_line_and_status_130(
         for n, handler in before.items():
             signal.signal(n, handler)
     assert left.value.code == 130
-    assert capsys.readouterr().err == "genar: training without section A\ngenar: interrupted\n"
+    assert capsys.readouterr().err.endswith("genar: interrupted\n")
     assert not (tmp_path / "run" / "model").exists()
 
 
-def losses(folder: Path) -> list[float]:
-    return pd.read_csv(folder / "metrics.csv")["loss"].dropna().tolist()
+def command(config: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "genar", "train", str(config), *more]
 
 
-def test_arithmetic_and_memory_change_no_more_than_rounding(
-    configure: Configure, sections: list[AnnData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+@pytest.mark.usefixtures("cached")
+def test_a_killed_run_ends_with_the_weights_of_one_that_was_not(
+    configure: Configure, cohort: Path, tmp_path: Path
 ) -> None:
-    compiled = []
-    monkeypatch.setattr(torch, "compile", lambda function: compiled.append(function) or function)
-    more = {"model__drop_path": 0.0, "model__dropout": 0.0, "model__feature_dropout": 0.0, "trainer__max_epochs": 3}
-    training.fit(configure(**more), sections, tmp_path / "logs" / "plain")
-    plain = losses(tmp_path / "logs" / "plain")
-    assert compiled == []
-    for name, value, close in (("recompute", True, 1e-6), ("compile", True, 1e-6), ("precision", "bf16-mixed", 0.02)):
-        training.fit(configure(**more, **{f"trainer__{name}": value}), sections, tmp_path / "logs" / name)
-        assert losses(tmp_path / "logs" / name) == pytest.approx(plain, rel=close)
-    assert len(compiled) == 1
+    """Killed without warning, twice, as soon as some epochs are done."""
+    drawing = {"trainer__ema": 0.9, "model__dropout": 0.2, "trainer__max_epochs": 100, "trainer__patience": 100}
+    config = tmp_path / "c.yaml"
+    config.write_text(configure(data__root=str(cohort), **HOLDOUT, **drawing).model_dump_json())
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run(command(config, "-o", str(whole)), check=True, capture_output=True)
+    for lines in (5, 60):
+        process = subprocess.Popen(command(config, "-o", str(cut), "--resume"), stderr=subprocess.DEVNULL)
+        metrics = cut / "metrics.csv"
+        until = time.monotonic() + 120
+        while time.monotonic() < until and process.poll() is None:
+            if metrics.exists() and len(metrics.read_text().splitlines()) > lines and (cut / "last.ckpt").exists():
+                break
+            time.sleep(0.005)
+        process.kill()
+        process.wait()
+        assert not (cut / "fit.json").exists(), "it was done before it could be killed"
+    subprocess.run(command(config, "-o", str(cut), "--resume"), check=True, capture_output=True)
+    weights = [(folder / "model" / "model.safetensors").read_bytes() for folder in (whole, cut)]
+    assert weights[0] == weights[1]
+    a, b = (pd.read_csv(folder / "metrics.csv") for folder in (whole, cut))
+    pd.testing.assert_frame_equal(a, b[a.columns])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cached")
+def test_two_processes_have_the_losses_of_one(configure: Configure, cohort: Path, tmp_path: Path) -> None:
+    still = {"model__dropout": 0.0, "model__feature_dropout": 0.0, "model__drop_path": 0.0, "trainer__ema": 0.9}
+    config = tmp_path / "c.yaml"
+    config.write_text(configure(data__root=str(cohort), **HOLDOUT, **still).model_dump_json())
+    subprocess.run(command(config, "-o", str(tmp_path / "one")), check=True, capture_output=True)
+    two = ["--trainer.devices", "2", "--trainer.strategy", "ddp", "-o", str(tmp_path / "two")]
+    done = subprocess.run(command(config, *two), check=True, capture_output=True, text=True)
+    assert done.stdout.count("wrote ") == 1
+    a, b = (pd.read_csv(tmp_path / name / "metrics.csv") for name in ("one", "two"))
+    assert a["loss"].notna().sum() >= 3
+    pd.testing.assert_frame_equal(a, b[a.columns], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"hierarchy__scales": [4]}, 'gene_attention "coarser" needs a scale coarser than the genes'),
-        ({"model__scale_weights": [1.0]}, "1 scale_weights for 2 scales"),
+        ({"hierarchy__scales": [6]}, 'gene_attention "coarser" needs a scale coarser than the genes'),
+        ({"hierarchy__scales": [2, 5]}, "must rise to panel.n_genes"),
+        ({"model__scale_weights": [1.0]}, "1 scale_weights for 3 scales"),
         ({"model__decoder": "cumulative"}, "set handed_on to greedy"),
+        ({"trainer__devices": 3}, r"batch_size \(8\) must be a multiple of the 3 devices"),
+        ({"trainer__refit": True, "split__validation": "none"}, "trainer.refit needs split.validation"),
+        ({"hierarchy__method": "file"}, "method: file and file: PATH go together"),
     ],
 )
-def test_a_network_that_does_not_fit_is_found_first(configure: Configure, changes: dict, said: str) -> None:
+def test_settings_that_do_not_fit_are_found_first(configure: Configure, changes: dict, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         configure(**changes)

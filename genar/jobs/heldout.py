@@ -1,0 +1,83 @@
+"""What a trained model is worth on sections that it did not see, beside what it has to beat."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from anndata import AnnData
+from numpy.typing import NDArray
+
+from genar import keys, metrics, tl
+from genar.baselines import gene_mean, pca_ridge
+from genar.data.spots import SpotTable, counts_of
+from genar.pl import genes as draw_genes
+from genar.store import Model
+
+logger = logging.getLogger("genar")
+
+MOST_FITTED = 50_000  # training spots of the ridge baseline, which holds them in memory
+PICTURE = "genes-{section}.png"
+
+
+def evaluate(
+    model: Model, train: Sequence[AnnData], test: Sequence[AnnData], folder: Path | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Judge a model on sections that it did not see, beside baselines with the same sections and features.
+
+    Parameters
+    ----------
+    model
+        The model.
+    train
+        Sections that the baselines learn from: those that the model learnt from, or was stopped by.
+    test
+        Held-out sections with features. A gene that one did not measure does not count there.
+    folder
+        Where to draw, for each of them, some genes as predicted and measured; None for no pictures.
+
+    Returns
+    -------
+    metrics
+        A row a section and method: PCC-10/50/200 and MSE on log2(count + 1) of the counts in ``X``.
+    pcc
+        Each gene's correlation in each section: 0 where it is undefined, NaN where the gene was not measured.
+    """
+    genes, encoder = model.panel.index, model.info.encoder
+    features, counts, section = _known(SpotTable.of(train, genes, encoder))
+    ridge = pca_ridge(features, counts, section, [np.asarray(s.obsm[keys.features(encoder)]) for s in test])
+    tables, correlations = [], {}
+    for one, of_ridge in zip(test, ridge, strict=True):
+        name = str(one.obs[keys.LIBRARY_ID].iloc[0])
+        seen = genes.isin(one.var_names)
+        measured = counts_of(one, genes)
+        predicted = metrics.log_counts(tl.predict(one, model).X.toarray())
+        methods = {"GenAR": predicted, "PCA+ridge": of_ridge, "gene mean": gene_mean(counts, one.n_obs)}
+        table = pd.DataFrame({m: metrics.summary(p[:, seen], measured[:, seen]) for m, p in methods.items()}).T
+        table = table.rename_axis("method").reset_index()
+        table.insert(0, "section", name)
+        tables.append(table)
+        pcc = np.nan_to_num(metrics.pearson(predicted, metrics.log_counts(measured)), nan=0.0)
+        correlations[name] = pd.Series(np.where(seen, pcc, np.nan), index=genes)
+        if folder is not None:
+            shown = list(genes[seen])
+            figure = draw_genes(measured[:, seen], np.exp2(predicted[:, seen]) - 1, shown, pcc[seen], title=name)
+            figure.savefig(folder / PICTURE.format(section=name))
+    return pd.concat(tables, ignore_index=True), pd.DataFrame(correlations)
+
+
+def _known(table: SpotTable) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.int64]]:
+    """Return features, counts and section of training spots; a gene that was not measured has its mean.
+
+    Of very many spots some are drawn.
+    """
+    rows = np.arange(len(table))
+    if len(rows) > MOST_FITTED:
+        logger.info("the ridge baseline is fitted to %s of %s training spots", f"{MOST_FITTED:,}", f"{len(rows):,}")
+        rows = np.sort(np.random.default_rng(0).choice(rows, MOST_FITTED, replace=False))
+    section = table.section[rows]
+    features = table.batch(rows)["features"].numpy()
+    seen, counts = table.measured[section], table.counts[rows].astype(np.float64)
+    mean = (counts * seen).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    return features, np.where(seen, counts, mean), section

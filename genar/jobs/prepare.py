@@ -1,0 +1,222 @@
+"""What training needs of its sections, without holding them in memory: each is read alone, twice.
+
+The first reading checks a section, extracts the features of its spots into the cache and scores its genes; the second
+takes the counts of the genes that any of the runs predicts.
+"""
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from anndata import AnnData
+
+from genar import keys
+from genar.data.splits import Split
+from genar.device import device_of
+from genar.encoders.cache import Features, default_cache, features
+from genar.errors import ConfigError, DataError
+from genar.genes import panel
+from genar.jobs.config import TrainConfig
+from genar.progress import bar
+from genar.read.genes import harmonise, mapping, pairs
+from genar.read.report import SectionReport
+from genar.read.show import lines
+from genar.read.source import Source, find
+from genar.read.validate import check_source, match_genes
+from genar.slide.section import metadata
+
+logger = logging.getLogger("genar")
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """What the first reading found of a section.
+
+    Parameters
+    ----------
+    source
+        Where it lies.
+    patient
+        Its patient.
+    spots
+        Number of its spots that have counts.
+    fingerprint
+        Hash of its counts and their places.
+    features
+        The cached features of its spots.
+    scores
+        Score of each of its genes, by the name that it has there; all 0 where the panel is read from a file.
+    pairs
+        Its pairs of Ensembl id and symbol.
+    """
+
+    source: Source
+    patient: str
+    spots: int
+    fingerprint: str
+    features: Features
+    scores: pd.Series = field(repr=False)
+    pairs: Counter[tuple[str, str]] = field(repr=False)
+
+
+def sources(config: TrainConfig) -> list[Source]:
+    """Find the sections that a run trains on.
+
+    Raises
+    ------
+    DataError
+        If there are none.
+    ConfigError
+        If one that is named is not among them.
+    """
+    found = {s.name: s for s in find(config.data.root)}
+    wanted = list(found) if config.data.sections is None else config.data.sections
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        have = ", ".join(list(found)[:20])
+        raise ConfigError("data.sections", f"{config.data.root} has no section {missing[0]}", f"it has {have}")
+    return [replace(found[name], mpp=found[name].mpp or config.data.mpp) for name in wanted]
+
+
+def survey(config: TrainConfig) -> list[Surveyed]:
+    """Read every section once: check it, extract its features, score its genes.
+
+    Raises
+    ------
+    DataError
+        If a section cannot be used; all are checked first, and every fault is logged.
+    """
+    if config.panel.file is None:
+        panel.check_installed(config.panel.method)
+    reports: list[SectionReport] = []
+    surveyed: list[Surveyed] = []
+    for source in bar(sources(config), "Reading sections", shown=True):
+        report, section = check_source(source)
+        reports.append(report)
+        if section is not None and not any(r.errors for r in reports):
+            surveyed.append(_survey(config, source, report, section))
+    _say(match_genes(reports, symbols(surveyed)), config)
+    return surveyed
+
+
+def _say(reports: Sequence[SectionReport], config: TrainConfig) -> None:
+    """Log what was found of the sections, and raise if one cannot be used."""
+    logger.info("the sections:\n%s", lines(reports))
+    for report in reports:
+        for warning in report.warnings:
+            logger.warning("section %s: %s", report.name, warning)
+    faults = [(r.name, error) for r in reports for error in r.errors]
+    for name, error in faults[1:]:
+        logger.error("section %s: %s", name, error)
+    if faults:
+        section = f"section {faults[0][0]}"
+        more = f" ({len(faults) - 1} more above)" if len(faults) > 1 else ""
+        raise DataError(section, faults[0][1] + more, f"see genar check {config.data.root}")
+
+
+def _survey(config: TrainConfig, source: Source, report: SectionReport, section: AnnData) -> Surveyed:
+    """Take what is needed of one section that has been read."""
+    section = with_counts(section)
+    tiles = config.tiles
+    found = features(
+        section, encoder=tiles.encoder, tile_um=tiles.tile_um, views=tiles.views, seed=config.seed,
+        cache=config.data.cache or default_cache(), device=device_of(_device(config)), batch_size=tiles.batch_size,
+        workers=tiles.workers, progress=True,
+    )  # fmt: skip
+    scores = pd.Series(0.0, section.var_names) if config.panel.file else panel.score(section, config.panel.method)
+    return Surveyed(
+        source, report.patient or report.name, section.n_obs, fingerprint(section), found, scores, pairs(section)
+    )
+
+
+def _device(config: TrainConfig) -> str:
+    """Return where tiles are encoded: where the training will be."""
+    return {"auto": "auto", "cpu": "cpu", "gpu": "cuda"}[config.trainer.accelerator]
+
+
+def with_counts(section: AnnData) -> AnnData:
+    """Return the spots that have any counts, with these as ``obs["total_counts"]``, and its genes named apart."""
+    section.var_names_make_unique()
+    total = np.asarray(section.X.sum(axis=1)).ravel()
+    section.obs[keys.TOTAL_COUNTS] = total.astype(np.int64)
+    return section if (total > 0).all() else section[total > 0].copy()
+
+
+def fingerprint(section: AnnData) -> str:
+    """Return a hash of a section's counts and centres, which does not depend on its name or where it lies."""
+    digest = hashlib.sha256()
+    for part in (section.X.data, section.X.indices, section.X.indptr, section.obsm[keys.SPATIAL]):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def symbols(surveyed: Iterable[Surveyed]) -> dict[str, str]:
+    """Return the symbol of each Ensembl id that some section has both of."""
+    total: Counter[tuple[str, str]] = Counter()
+    for section in surveyed:
+        total += section.pairs
+    return mapping(total)
+
+
+def choose_panels(
+    config: TrainConfig, surveyed: Sequence[Surveyed], runs: Mapping[str, Split], names: Callable[[str], str]
+) -> dict[str, pd.Index]:
+    """Choose the panel of each run on its training sections alone.
+
+    Parameters
+    ----------
+    config
+        How.
+    surveyed
+        All sections.
+    runs
+        The split of each run.
+    names
+        Gives a gene's symbol by the name it has in a section.
+    """
+    settings, panels = config.panel, {}
+    listed = None if settings.file is None else panel.from_file(settings.file)
+    scores = {s.source.name: (s.scores.rename(index=names), s.spots) for s in surveyed}
+    for run, split in runs.items():
+        known = [scores[name] for name in split.train]
+        if listed is None or settings.file is None:
+            panels[run] = panel.choose(known, settings.n_genes, settings.method, settings.min_sections)
+        else:
+            measured = [found.index for found, _ in known]
+            panel.check_measured(listed, measured, settings.min_sections, path=settings.file)
+            panels[run] = listed
+    return panels
+
+
+def gather(
+    config: TrainConfig, surveyed: Sequence[Surveyed], genes: pd.Index, known: Mapping[str, str]
+) -> dict[str, AnnData]:
+    """Read every section again and keep, by its name, the counts of ``genes`` that it has and its features.
+
+    Features stay on disk, memory-mapped; images are dropped.
+    """
+    kept = {}
+    for one in bar(surveyed, "Gathering counts", shown=True):
+        section = with_counts(one.source.read())
+        harmonise(section, known)
+        if fingerprint(section) != one.fingerprint:
+            raise DataError(one.source.path, "it changed while it was read", "start again")
+        kept[one.source.name] = _slim(section, genes, config.tiles.encoder, one.features)
+    return kept
+
+
+def _slim(section: AnnData, genes: pd.Index, encoder: str, found: Features) -> AnnData:
+    """Return a section of some genes, with its features and without its image."""
+    here = section[:, section.var_names.isin(genes)]
+    slim = AnnData(here.X.copy(), obs=section.obs, var=here.var)
+    slim.obsm[keys.SPATIAL] = section.obsm[keys.SPATIAL]
+    slim.obsm[keys.features(encoder)] = found.plain
+    if found.views is not None:
+        slim.obsm[keys.views(encoder)] = found.views.transpose(1, 0, 2)
+    library = str(section.obs[keys.LIBRARY_ID].iloc[0])
+    slim.uns[keys.SPATIAL] = {library: {keys.METADATA: metadata(section)}}
+    return slim

@@ -1,0 +1,92 @@
+"""Small sections, in memory and on disk, and configurations that train on them in seconds."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from anndata import AnnData
+from scipy.sparse import csr_matrix
+
+from genar import keys
+from genar.cli.config import load
+from genar.jobs.config import TrainConfig
+
+CONFIG = Path(__file__).parents[2] / "configs" / "her2st-mini.yaml"
+LIGHTNING = [  # of Lightning and what it uses, not of ours
+    "ignore::DeprecationWarning",
+    "ignore::FutureWarning",
+    "ignore:.*does not have many workers.*",
+    "ignore:.*isinstance.treespec.*",
+    "ignore:.*lr_scheduler.step.*",
+    "ignore:.*exists and is not empty.*",
+]
+SMALL: dict[str, object] = {
+    "data.sections": None, "data.mpp": None, "panel.n_genes": 6, "hierarchy.scales": [1, 2, 6], "model.width": 16,
+    "model.heads": 2, "model.layers": 2, "model.condition_width": 16, "model.histology_width": 16,
+    "trainer.max_epochs": 3, "trainer.batch_size": 8, "trainer.accelerator": "cpu", "trainer.refit": False,
+}  # fmt: skip
+Configure = Callable[..., TrainConfig]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            for warning in LIGHTNING:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+@pytest.fixture
+def configure(tmp_path: Path) -> Configure:
+    """Make a configuration; ``trainer__max_epochs=1`` changes ``trainer.max_epochs``."""
+
+    def make(**changes: object) -> TrainConfig:
+        fixed = {"data.root": str(tmp_path / "data"), "output": str(tmp_path / "run")}
+        return load(CONFIG, TrainConfig, SMALL | fixed | {k.replace("__", "."): v for k, v in changes.items()})
+
+    return make
+
+
+def section(name: str, seed: int, spots: int = 24, genes: str = "PQRSTUVW") -> AnnData:
+    """Spots with counts that follow one of their four features, of which the last never varies."""
+    random = np.random.default_rng(seed)
+    obs = pd.DataFrame({keys.LIBRARY_ID: pd.Categorical([name] * spots)}, index=[f"{name}{i}" for i in range(spots)])
+    features = random.random((spots, 4)).astype(np.float32)
+    features[:, 3] = 0.25
+    level = np.linspace(2, 30, len(genes)) * (0.2 + 2 * features[:, :1])
+    adata = AnnData(csr_matrix(random.poisson(level).astype(np.int32)), obs=obs, var=pd.DataFrame(index=list(genes)))
+    adata.obsm[keys.SPATIAL] = random.random((spots, 2)) * 100
+    adata.obsm[keys.features("efficientnet_lite0")] = features
+    geometry = {keys.LATTICE: "st", keys.SPOT_UM: 100.0, keys.PITCH_UM: 200.0, keys.TILE_UM: 154.0, keys.MPP: 1.0}
+    adata.uns[keys.SPATIAL] = {name: {keys.METADATA: geometry}}
+    return adata
+
+
+@pytest.fixture
+def cohort(tissue_image: Callable[..., np.ndarray], make_slide: Callable[..., Path], tmp_path: Path) -> Path:
+    """Four small sections of four patients, written as ``.h5ad`` with their images, and the sample sheet of them.
+
+    Their spots lie 200 µm apart on tissue whose counts follow its darkness.
+    """
+    rows = []
+    for number, name in enumerate("ABCD"):
+        image = tissue_image(side=700, radius=310, seed=number)
+        slide = make_slide(image, mpp=2.0, name=f"{name}.tif")
+        xy = np.stack(np.meshgrid(np.arange(150, 651, 100), np.arange(150, 651, 100)), axis=-1).reshape(-1, 2) * 1.0
+        xy = xy[np.linalg.norm(xy - 350, axis=1) < 270]
+        x, y = xy.astype(int).T
+        dark = 255 - image.mean(axis=2)[y, x]
+        random = np.random.default_rng(number)
+        level = np.linspace(1, 20, 10) * (0.3 + dark[:, None] / 100)
+        adata = AnnData(
+            csr_matrix(random.poisson(level).astype(np.int32)),
+            obs=pd.DataFrame(index=[f"{a}x{b}" for a, b in xy.astype(int)]),
+            var=pd.DataFrame(index=[f"GENE{i}" for i in range(10)]),
+        )
+        adata.obsm[keys.SPATIAL] = xy
+        adata.write_h5ad(tmp_path / f"{name}.h5ad")
+        rows.append({"section": name, "path": f"{name}.h5ad", "image": slide.name, "patient": f"patient {name}"})
+    sheet = tmp_path / "samples.csv"
+    pd.DataFrame(rows).to_csv(sheet, index=False)
+    return sheet
