@@ -159,6 +159,8 @@ class TrainerConfig(_Strict):
     ----------
     max_epochs
         Passes over the training spots, at most.
+    min_epochs
+        Epochs before which none is chosen: where the learning rate is still high, the held-out figure is a lottery.
     batch_size
         Spots a step, of all devices together.
     accelerator
@@ -193,6 +195,7 @@ class TrainerConfig(_Strict):
     """
 
     max_epochs: int = Field(20, ge=1)
+    min_epochs: int = Field(1, ge=1)
     batch_size: int = Field(64, ge=1)
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int = Field(1, ge=1)
@@ -211,7 +214,10 @@ class TrainerConfig(_Strict):
     thin_to: float = Field(1.0, gt=0, le=1)
 
     @model_validator(mode="after")
-    def _batch_divides(self) -> "TrainerConfig":
+    def _fits(self) -> "TrainerConfig":
+        if self.min_epochs > self.max_epochs:
+            msg = f"min_epochs ({self.min_epochs}) is more than max_epochs ({self.max_epochs})"
+            raise ValueError(msg)
         processes = self.devices * self.num_nodes
         if self.batch_size % processes:
             msg = f"batch_size ({self.batch_size}) must be a multiple of the {processes} devices"

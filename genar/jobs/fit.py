@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 from anndata import AnnData
-from lightning.pytorch.callbacks import EarlyStopping, LearningRateMonitor, ModelCheckpoint, RichProgressBar
+from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from genar import __version__, keys
@@ -24,7 +24,7 @@ from genar.data.spots import SpotTable, library_size
 from genar.errors import DataError
 from genar.genes import grouping
 from genar.genes.hierarchy import Blocks, Hierarchy
-from genar.jobs.config import TrainConfig
+from genar.jobs.config import TrainConfig, TrainerConfig
 from genar.jobs.module import GenARModule
 from genar.slide.section import metadata
 from genar.store import Model, ModelInfo, build, load, save
@@ -38,7 +38,9 @@ MOST_CLUSTERED = 20_000  # spots that describe a gene when genes are clustered
 
 
 class Keep(L.Callback):
-    """Writes the model directory whenever the model is the best yet, or after each epoch where nothing is held out.
+    """Writes the model directory whenever the model is the best yet, and stops the training when none comes.
+
+    Where nothing is held out, the latest model is kept.
 
     Parameters
     ----------
@@ -48,32 +50,39 @@ class Keep(L.Callback):
         Where to.
     card
         The model card.
-    monitor
-        Name of the figure that says what is best; None for the latest.
+    settings
+        Which epochs may be the best, and how long to wait for a better one.
+    held_out
+        Whether there are held-out spots.
     epochs
         Epochs after which training stops; None for no such end.
     """
 
-    def __init__(self, model: Model, directory: Path, card: str, monitor: str | None, epochs: int | None) -> None:
-        self.model, self.directory, self.card, self.monitor, self.epochs = model, directory, card, monitor, epochs
+    def __init__(
+        self, model: Model, directory: Path, card: str, settings: TrainerConfig, *, held_out: bool, epochs: int | None
+    ) -> None:
+        self.model, self.directory, self.card, self.settings = model, directory, card, settings
+        self.monitor, self.epochs = f"val_{settings.monitor}" if held_out else None, epochs
         self.best, self.epoch, self.finished = -np.inf, 0, False
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Write the model if it is to be kept, and note whether this was the last epoch."""
-        if self._is_best(trainer):
-            self.epoch = trainer.current_epoch + 1
+        """Write the model if it is to be kept, and say whether this was the last epoch."""
+        epoch = trainer.current_epoch + 1
+        if self._is_best(trainer, epoch):
+            self.epoch = epoch
             if trainer.is_global_zero:
                 network = cast("GenARModule", pl_module).judged
                 save(Model(self.model.info, self.model.panel, network), self.directory, self.card)
-        if self.epochs is not None and trainer.current_epoch + 1 >= self.epochs:
-            trainer.should_stop = True
-        self.finished = trainer.should_stop
+        waited = self.monitor is not None and epoch - self.epoch >= self.settings.patience
+        self.finished = waited or epoch == self.epochs
+        trainer.should_stop |= self.finished
 
-    def _is_best(self, trainer: L.Trainer) -> bool:
-        if self.monitor is None:
+    def _is_best(self, trainer: L.Trainer, epoch: int) -> bool:
+        """Tell whether to keep this epoch: the best of those that may be, and until then the latest."""
+        if self.monitor is None or epoch < self.settings.min_epochs:
             return True
         score = float(trainer.callback_metrics[self.monitor]) * (1 if self.monitor == "val_pcc" else -1)
-        if self.epoch and not score > self.best:  # the first epoch is kept whatever its score
+        if epoch > self.settings.min_epochs and not score > self.best:
             return False
         self.best = score if np.isfinite(score) else -np.inf
         return True
@@ -214,8 +223,8 @@ def _run(
     settings, (table, held_out) = config.trainer, tables
     network, last = model.network, folder / LAST
     network.recompute = settings.recompute
-    monitor = f"val_{settings.monitor}" if held_out is not None else None
-    keep = Keep(model, folder / MODEL, model_card(model.info, config.card, pd.DataFrame()), monitor, epochs)
+    card = model_card(model.info, config.card, pd.DataFrame())
+    keep = Keep(model, folder / MODEL, card, settings, held_out=held_out is not None, epochs=epochs)
     state = torch.load(last, map_location="cpu", weights_only=True) if last.exists() else None
     module = GenARModule(
         network, config.optimizer, settings, 0 if held_out is None else len(held_out.names), config.seed
@@ -257,9 +266,6 @@ def _trainer(config: TrainConfig, keep: Keep, folder: Path, steps: int, step: in
         precision = "bf16-mixed" if cuda and torch.cuda.is_bf16_supported() else "32-true"
     last = ModelCheckpoint(folder, filename="last", save_on_train_epoch_end=True, enable_version_counter=False)
     callbacks: list[L.Callback] = [keep, last, RichProgressBar(), LearningRateMonitor("step")]
-    if keep.monitor and keep.epochs is None:
-        mode = "max" if keep.monitor == "val_pcc" else "min"
-        callbacks.append(EarlyStopping(keep.monitor, patience=settings.patience, mode=mode))
     loggers: list[Any] = [_log(folder, step)]
     if settings.tensorboard:
         loggers.append(TensorBoardLogger(folder, name="", version="tensorboard"))

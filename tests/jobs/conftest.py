@@ -1,6 +1,6 @@
 """Small sections, in memory and on disk, and configurations that train on them in seconds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +48,9 @@ def configure(tmp_path: Path) -> Configure:
     return make
 
 
-def section(name: str, seed: int, spots: int = 24, genes: str = "PQRSTUVW") -> AnnData:
+def section(
+    name: str, seed: int, spots: int = 24, genes: Sequence[str] = "PQRSTUVW", tile_um: float = 154.0
+) -> AnnData:
     """Spots with counts that follow one of their four features, of which the last never varies."""
     random = np.random.default_rng(seed)
     obs = pd.DataFrame({keys.LIBRARY_ID: pd.Categorical([name] * spots)}, index=[f"{name}{i}" for i in range(spots)])
@@ -58,7 +60,7 @@ def section(name: str, seed: int, spots: int = 24, genes: str = "PQRSTUVW") -> A
     adata = AnnData(csr_matrix(random.poisson(level).astype(np.int32)), obs=obs, var=pd.DataFrame(index=list(genes)))
     adata.obsm[keys.SPATIAL] = random.random((spots, 2)) * 100
     adata.obsm[keys.features("efficientnet_lite0")] = features
-    geometry = {keys.LATTICE: "st", keys.SPOT_UM: 100.0, keys.PITCH_UM: 200.0, keys.TILE_UM: 154.0, keys.MPP: 1.0}
+    geometry = {keys.LATTICE: "st", keys.SPOT_UM: 100.0, keys.PITCH_UM: 200.0, keys.TILE_UM: tile_um, keys.MPP: 1.0}
     adata.uns[keys.SPATIAL] = {name: {keys.METADATA: geometry}}
     return adata
 

@@ -109,6 +109,17 @@ def test_the_best_epoch_is_kept_and_stops_the_training(
     assert float(found.compute()) == pytest.approx(getattr(scores, best)(), abs=1e-5)  # the weights are that epoch's
 
 
+def test_no_epoch_is_chosen_before_the_first_that_may_be(
+    configure: Configure, sections: list[AnnData], tmp_path: Path
+) -> None:
+    settings = {"trainer__max_epochs": 9, "trainer__patience": 3, "trainer__min_epochs": 5, "optimizer__lr": 0.03}
+    run(configure, sections[:2], sections[2:], tmp_path / "run", **settings)
+    scores = log(tmp_path / "run")["val_pcc"].dropna().to_numpy()
+    assert scores[:4].max() > scores[4:].max()  # else this says nothing
+    assert best_epoch(tmp_path / "run") == 5 + scores[4:].argmax()
+    assert len(scores) == min(9, best_epoch(tmp_path / "run") + 3)
+
+
 def test_the_model_can_be_loaded_while_training_goes_on(
     configure: Configure, sections: list[AnnData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
