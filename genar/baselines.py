@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from genar.metrics import log_counts
 
+FOLDS = 5  # of the training sections, or of the spots of a single one
 ALPHAS = np.logspace(1, 5, 9)
 
 
@@ -40,8 +41,9 @@ def pca_ridge(
     -------
     Predictions, [M, G] for each section.
     """
-    splitter = LeaveOneGroupOut() if len(np.unique(section)) > 1 else GroupKFold(5)
-    groups = section if len(np.unique(section)) > 1 else np.arange(len(section))
+    n_sections = len(np.unique(section))
+    splitter = LeaveOneGroupOut() if 1 < n_sections <= FOLDS else GroupKFold(FOLDS)
+    groups = section if n_sections > 1 else np.arange(len(section))
     smallest = min(len(train) for train, _ in splitter.split(features, groups=groups))
     components = min(256, smallest, features.shape[1])
     pipeline = make_pipeline(StandardScaler(), PCA(components, random_state=0), Ridge())

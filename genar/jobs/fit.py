@@ -148,6 +148,9 @@ def prepare(
     """Build the untrained model, and the tables of its training and validation spots."""
     encoder = config.tiles.encoder
     table = SpotTable.of(train, genes, encoder, config.model)
+    for name, seen in zip(table.names, table.measured, strict=True):
+        if not seen.all():
+            logger.info("section %s did not measure %d of the %d genes", name, (~seen).sum(), len(genes))
     order, tree = _hierarchy(config, table, genes)
     genes = genes[order]
     table = replace(table, counts=table.counts[:, order], measured=table.measured[:, order])

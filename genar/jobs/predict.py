@@ -12,9 +12,10 @@ from genar.errors import ConfigError, ModelError, OutputError
 from genar.estimate import Estimator
 from genar.model.decoding import Decoding
 from genar.pl import save_overview
-from genar.read.places import spots_at
+from genar.read.places import PLACES, spots_at, spots_of
 from genar.slide.lattice import LATTICES, Lattice, lattice
 from genar.slide.open import open_slide
+from genar.slide.section import metadata
 from genar.store import Model, load
 from genar.write.anndata import write_h5ad
 from genar.write.atomic import ELSEWHERE, atomic, check_writable
@@ -100,8 +101,14 @@ def predict(
     if at is not None and not at.exists():
         remedy = f"give {', '.join(LATTICES)}, a measured section, or a CSV or GeoJSON of places"
         raise ConfigError("--spots", f"{str(at)!r} is no lattice, and there is no such file", remedy)
-    with open_slide(slide, mpp) as opened:
-        adata = pp.spots(opened, geometry, tile_um=model.info.tile_um) if at is None else spots_at(at, opened, geometry)
+    measured = None if at is None or at.suffix.lower() in PLACES else spots_of(at, Path(slide), mpp)
+    with open_slide(slide, mpp if measured is None else metadata(measured)[keys.MPP]) as opened:
+        if measured is not None:
+            adata = measured
+        elif at is not None:
+            adata = spots_at(at, opened, geometry)
+        else:
+            adata = pp.spots(opened, geometry, tile_um=model.info.tile_um)
         pp.embed(
             adata, opened, encoder=model.info.encoder, tile_um=model.info.tile_um, device=target,
             batch_size=batch_size, workers=workers, progress=progress,

@@ -1,14 +1,15 @@
 """What training needs of its sections, without holding them in memory: each is read alone, twice.
 
-The first reading checks a section, extracts the features of its spots into the cache and scores its genes; the second
-takes the counts of the genes that any of the runs predicts.
+The first reading checks a section and scores its genes; the second, when all are known to be good, extracts the
+features of its spots into the cache and takes the counts of the genes that any of the runs predicts.
 """
 
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from sys import intern
 
 import numpy as np
 import pandas as pd
@@ -46,21 +47,15 @@ class Surveyed:
         Number of its spots that have counts.
     fingerprint
         Hash of its counts and their places.
-    features
-        The cached features of its spots.
     scores
         Score of each of its genes, by the name that it has there; all 0 where the panel is read from a file.
-    pairs
-        Its pairs of Ensembl id and symbol.
     """
 
     source: Source
     patient: str
     spots: int
     fingerprint: str
-    features: Features
     scores: pd.Series = field(repr=False)
-    pairs: Counter[tuple[str, str]] = field(repr=False)
 
 
 def sources(config: TrainConfig) -> list[Source]:
@@ -82,8 +77,12 @@ def sources(config: TrainConfig) -> list[Source]:
     return [replace(found[name], mpp=found[name].mpp or config.data.mpp) for name in wanted]
 
 
-def survey(config: TrainConfig) -> list[Surveyed]:
-    """Read every section once: check it, extract its features, score its genes.
+def survey(config: TrainConfig) -> tuple[list[Surveyed], dict[str, str]]:
+    """Read every section once: check it, and score its genes.
+
+    Returns
+    -------
+    What was found of each section, and the symbol of each Ensembl id that some section has both of.
 
     Raises
     ------
@@ -94,13 +93,17 @@ def survey(config: TrainConfig) -> list[Surveyed]:
         panel.check_installed(config.panel.method)
     reports: list[SectionReport] = []
     surveyed: list[Surveyed] = []
+    both: Counter[tuple[str, str]] = Counter()
     for source in bar(sources(config), "Reading sections", shown=True):
         report, section = check_source(source)
         reports.append(report)
         if section is not None and not any(r.errors for r in reports):
+            both.update(pairs(section))
             surveyed.append(_survey(config, source, report, section))
-    _say(match_genes(reports, symbols(surveyed)), config)
-    return surveyed
+        del section  # before the next is read
+    symbols = mapping(both)
+    _say(match_genes(reports, symbols), config)
+    return surveyed, symbols
 
 
 def _say(reports: Sequence[SectionReport], config: TrainConfig) -> None:
@@ -121,21 +124,14 @@ def _say(reports: Sequence[SectionReport], config: TrainConfig) -> None:
 def _survey(config: TrainConfig, source: Source, report: SectionReport, section: AnnData) -> Surveyed:
     """Take what is needed of one section that has been read."""
     section = with_counts(section)
-    tiles = config.tiles
-    found = features(
-        section, encoder=tiles.encoder, tile_um=tiles.tile_um, views=tiles.views, seed=config.seed,
-        cache=config.data.cache or default_cache(), device=device_of(_device(config)), batch_size=tiles.batch_size,
-        workers=tiles.workers, progress=True,
-    )  # fmt: skip
     scores = pd.Series(0.0, section.var_names) if config.panel.file else panel.score(section, config.panel.method)
     return Surveyed(
-        source, report.patient or report.name, section.n_obs, fingerprint(section), found, scores, pairs(section)
+        source=source,
+        patient=report.patient or report.name,
+        spots=section.n_obs,
+        fingerprint=fingerprint(section),
+        scores=scores.rename(index=intern),  # cohorts repeat the names
     )
-
-
-def _device(config: TrainConfig) -> str:
-    """Return where tiles are encoded: where the training will be."""
-    return {"auto": "auto", "cpu": "cpu", "gpu": "cuda"}[config.trainer.accelerator]
 
 
 def with_counts(section: AnnData) -> AnnData:
@@ -152,14 +148,6 @@ def fingerprint(section: AnnData) -> str:
     for part in (section.X.data, section.X.indices, section.X.indptr, section.obsm[keys.SPATIAL]):
         digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()[:16]
-
-
-def symbols(surveyed: Iterable[Surveyed]) -> dict[str, str]:
-    """Return the symbol of each Ensembl id that some section has both of."""
-    total: Counter[tuple[str, str]] = Counter()
-    for section in surveyed:
-        total += section.pairs
-    return mapping(total)
 
 
 def choose_panels(
@@ -195,18 +183,34 @@ def choose_panels(
 def gather(
     config: TrainConfig, surveyed: Sequence[Surveyed], genes: pd.Index, known: Mapping[str, str]
 ) -> dict[str, AnnData]:
-    """Read every section again and keep, by its name, the counts of ``genes`` that it has and its features.
+    """Read every section again and keep, by its name, the counts of ``genes`` that it has, and its features.
 
-    Features stay on disk, memory-mapped; images are dropped.
+    Features are extracted if need be and stay on disk, memory-mapped; images are dropped.
+
+    Raises
+    ------
+    DataError, SlideError
+        If a section has changed, or its tiles cannot be read.
     """
-    kept = {}
-    for one in bar(surveyed, "Gathering counts", shown=True):
+    tiles, kept = config.tiles, {}
+    for number, one in enumerate(surveyed, 1):
+        logger.info("section %s (%d of %d): %s spots", one.source.name, number, len(surveyed), f"{one.spots:,}")
         section = with_counts(one.source.read())
-        harmonise(section, known)
         if fingerprint(section) != one.fingerprint:
             raise DataError(one.source.path, "it changed while it was read", "start again")
-        kept[one.source.name] = _slim(section, genes, config.tiles.encoder, one.features)
+        harmonise(section, known)
+        found = features(
+            section, encoder=tiles.encoder, tile_um=tiles.tile_um, views=tiles.views, seed=config.seed,
+            cache=config.data.cache or default_cache(), device=device_of(_device(config)),
+            batch_size=tiles.batch_size, workers=tiles.workers, progress=True,
+        )  # fmt: skip
+        kept[one.source.name] = _slim(section, genes, tiles.encoder, found)
     return kept
+
+
+def _device(config: TrainConfig) -> str:
+    """Return where tiles are encoded: where the training will be."""
+    return {"auto": "auto", "cpu": "cpu", "gpu": "cuda"}[config.trainer.accelerator]
 
 
 def _slim(section: AnnData, genes: pd.Index, encoder: str, found: Features) -> AnnData:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +17,7 @@ from genar.jobs.config import TrainConfig
 from genar.jobs.fit import MODEL, best_epoch, fit
 from genar.jobs.heldout import evaluate
 from genar.jobs.pictures import draw
-from genar.jobs.prepare import choose_panels, gather, survey, symbols
+from genar.jobs.prepare import choose_panels, gather, survey
 from genar.jobs.run import FINAL, HELDOUT, HELDOUT_GENES, RunFolder, is_first_process
 from genar.read.genes import ensembl_id
 from genar.store import Model, save
@@ -85,6 +86,8 @@ def train(config: TrainConfig, *, resume: bool = False, overwrite: bool = False)
     """
     if config.trainer.accelerator == "gpu" and not torch.cuda.is_available():
         raise ConfigError("trainer.accelerator", "there is no GPU with CUDA here", "set it to auto or cpu")
+    if config.trainer.tensorboard and not find_spec("tensorboard"):
+        raise ConfigError("trainer.tensorboard", "TensorBoard is not installed", 'run pip install "genar[tensorboard]"')
     folder = RunFolder(config.output)
     folder.check(config, resume=resume, overwrite=overwrite)
     data = load(config)
@@ -99,8 +102,7 @@ def train(config: TrainConfig, *, resume: bool = False, overwrite: bool = False)
 
 def load(config: TrainConfig) -> Data:
     """Read and check the sections, split them, choose the panels and gather what the runs need."""
-    surveyed = survey(config)
-    known = symbols(surveyed)
+    surveyed, known = survey(config)
     runs = plan(
         config.split,
         {s.source.name: s.patient for s in surveyed},

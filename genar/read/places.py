@@ -14,23 +14,22 @@ from genar.read.source import section
 from genar.slide.backends import origin
 from genar.slide.lattice import Lattice
 from genar.slide.open import Slide
-from genar.slide.section import place
+from genar.slide.section import centres, metadata, place
 
 PLACES = (".csv", ".tsv", ".geojson", ".json")
 
 
-def spots_at(path: Path, slide: Slide, geometry: Lattice) -> AnnData:
-    """Lay spots where a file says.
+def spots_of(path: Path, slide: Path, mpp: float | None) -> AnnData:
+    """Lay spots at those of a measured section, under their barcodes.
 
     Parameters
     ----------
     path
-        A measured section of any format, whose spots keep their barcodes; a table of places or GeoJSON, as
-        :func:`genar.read.points` takes.
+        The section, of any format that :func:`genar.read.section` reads.
     slide
-        The slide that the places are in pixels of.
-    geometry
-        What is said of the spots of a table or GeoJSON.
+        The slide that its places are in pixels of.
+    mpp
+        Resolution of the slide in µm per pixel; by default what the section says or measures.
 
     Returns
     -------
@@ -38,23 +37,52 @@ def spots_at(path: Path, slide: Slide, geometry: Lattice) -> AnnData:
 
     Raises
     ------
+    DataError, SlideError
+        If the section or the slide cannot be read, or a spot lies outside the slide.
+    """
+    measured = section(path, image=slide, mpp=mpp)
+    spots = AnnData(csr_matrix((measured.n_obs, 0), dtype=np.int32), obs=measured.obs)
+    spots.obsm[keys.SPATIAL] = measured.obsm[keys.SPATIAL]
+    spots.uns[keys.SPATIAL] = measured.uns[keys.SPATIAL]
+    known = metadata(spots)
+    _check_inside(spots, path, slide, (int(known[keys.SLIDE_WIDTH]), int(known[keys.SLIDE_HEIGHT])))
+    return spots
+
+
+def spots_at(path: Path, slide: Slide, geometry: Lattice) -> AnnData:
+    """Lay spots at the places in a file.
+
+    Parameters
+    ----------
+    path
+        A table of places or GeoJSON, as :func:`genar.read.points` takes.
+    slide
+        The slide that the places are in pixels of.
+    geometry
+        What is said of the spots.
+
+    Returns
+    -------
+    As :func:`spots_of`.
+
+    Raises
+    ------
     DataError
         If the file cannot be read, or a place lies outside the slide.
     """
-    if path.suffix.lower() in PLACES:
-        xy = points(path, offset=origin(slide.backend))
-        obs = pd.DataFrame({keys.IN_TISSUE: np.ones(len(xy), dtype=np.int64)}, index=xy.index.rename(None))
-        spots = AnnData(csr_matrix((len(xy), 0), dtype=np.int32), obs=obs)
-        spots.obsm[keys.SPATIAL] = xy.to_numpy(np.float64)
-        place(spots, slide, geometry)
-    else:
-        measured = section(path, image=slide.path, mpp=slide.mpp)
-        spots = AnnData(csr_matrix((measured.n_obs, 0), dtype=np.int32), obs=measured.obs)
-        spots.obsm[keys.SPATIAL] = measured.obsm[keys.SPATIAL]
-        spots.uns[keys.SPATIAL] = measured.uns[keys.SPATIAL]
-    outside = ((spots.obsm[keys.SPATIAL] < 0) | (spots.obsm[keys.SPATIAL] > slide.dimensions)).any(axis=1)
-    if outside.any():
-        width, height = slide.dimensions
-        why = f"{outside.sum()} of {len(outside)} spots lie outside {slide.path.name}, {width} x {height} px"
-        raise DataError(path, why, "give places in level-0 pixels of this slide (x, y), or the slide that they are of")
+    xy = points(path, offset=origin(slide.backend))
+    obs = pd.DataFrame({keys.IN_TISSUE: np.ones(len(xy), dtype=np.int64)}, index=xy.index.rename(None))
+    spots = AnnData(csr_matrix((len(xy), 0), dtype=np.int32), obs=obs)
+    spots.obsm[keys.SPATIAL] = xy.to_numpy(np.float64)
+    place(spots, slide, geometry)
+    _check_inside(spots, path, slide.path, slide.dimensions)
     return spots
+
+
+def _check_inside(spots: AnnData, path: Path, slide: Path, size: tuple[int, int]) -> None:
+    """Raise if a spot lies outside the slide."""
+    xy = centres(spots)
+    outside = np.any((xy < 0) | (xy > size), axis=1)
+    if outside.any():
+        why = f"{outside.sum()} of {len(xy)} spots lie outside {slide.name}, {size[0]} x {size[1]} px"
+        raise DataError(path, why, "give places in level-0 pixels of this slide (x, y), or the slide that they are of")

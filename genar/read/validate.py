@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from sys import intern
 
 import numpy as np
 import pandas as pd
@@ -67,7 +68,7 @@ def check(section: AnnData, name: str | None = None) -> SectionReport:
         duplicate_genes=int(section.var_names.duplicated().sum()),
         duplicate_barcodes=int(section.obs_names.duplicated().sum()),
         identifiers=genes.identifiers(section),
-        gene_names=tuple(sorted(set(section.var_names))),
+        gene_names=tuple(sorted({intern(str(name)) for name in section.var_names})),  # cohorts repeat them
     )
     errors = (_too_few_genes(report) or counts_error, _barcodes(section), _image(section), where.error)
     warnings = (where.warning, _symbols(section), *_warnings(report))

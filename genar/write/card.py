@@ -45,7 +45,7 @@ GenAR model for predicting spatial gene expression from H&E, written by genar {v
 
 {data}
 
-Trained on sections {sections}.
+Trained on sections {sections}{stopped}. {split}
 
 ## Licence
 
@@ -96,7 +96,7 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame, shared:
     -------
     Markdown.
     """
-    network, size = info.network, info.library_size
+    network, size, split = info.network, info.library_size, info.split
     depth = "not known" if size is None else f"median library size of the training sections {size:,.0f}"
     if network.library_size:
         depth += "; another may be asked for with --depth"
@@ -110,6 +110,8 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame, shared:
         **info.model_dump(include={"name", "max_count", "tile_um", "encoder", "lattice", "spot_um", "pitch_um"}),
         version=info.genar_version,
         sections=", ".join(info.sections),
+        stopped=f", stopped by {', '.join(split.validation)}" if split and split.validation else "",
+        split=f"SHA-256 of the split: {split.sha256}." if split else "",
         n_genes=info.scales[-1],
         scales=", ".join(map(str, info.scales)),
         decoder=network.decoder,

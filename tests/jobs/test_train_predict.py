@@ -26,6 +26,7 @@ SMALL = {
     "model.width": 32,
     "model.layers": 2,
     "trainer.max_epochs": 25,
+    "trainer.min_epochs": 15,
     "trainer.accelerator": "cpu",
 }
 
