@@ -1,5 +1,6 @@
 """What a prediction has to beat."""
 
+import tempfile
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,15 +11,13 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genar.metrics import log_counts
-
 FOLDS = 5  # of the training sections, or of the spots of a single one
 ALPHAS = np.logspace(1, 5, 9)
 
 
 def pca_ridge(
     features: NDArray[np.floating],
-    counts: NDArray[np.number],
+    log_counts: NDArray[np.floating],
     section: NDArray[np.generic],
     tests: Sequence[NDArray[np.floating]],
 ) -> list[NDArray[np.float64]]:
@@ -30,8 +29,8 @@ def pca_ridge(
 
     Parameters
     ----------
-    features, counts
-        Training spots: [N, D] and [N, G].
+    features, log_counts
+        Training spots: [N, D], and log2(count + 1), [N, G].
     section
         The section of each training spot, [N].
     tests
@@ -46,12 +45,13 @@ def pca_ridge(
     groups = section if n_sections > 1 else np.arange(len(section))
     smallest = min(len(train) for train, _ in splitter.split(features, groups=groups))
     components = min(256, smallest, features.shape[1])
-    pipeline = make_pipeline(StandardScaler(), PCA(components, random_state=0), Ridge())
-    search = GridSearchCV(pipeline, {"ridge__alpha": ALPHAS}, scoring="neg_mean_squared_error", cv=splitter)
-    search.fit(features, log_counts(counts), groups=groups)
+    with tempfile.TemporaryDirectory() as memory:  # the components of a fold serve all penalties
+        pipeline = make_pipeline(StandardScaler(), PCA(components, random_state=0), Ridge(), memory=memory)
+        search = GridSearchCV(pipeline, {"ridge__alpha": ALPHAS}, scoring="neg_mean_squared_error", cv=splitter)
+        search.fit(features, log_counts, groups=groups)
     return [np.asarray(search.predict(test), dtype=np.float64) for test in tests]
 
 
-def gene_mean(counts: NDArray[np.number], n_spots: int) -> NDArray[np.float64]:
+def gene_mean(log_counts: NDArray[np.floating], n_spots: int) -> NDArray[np.float64]:
     """Predict, for every spot, each gene's mean log2(count + 1) over the training spots: [n_spots, G]."""
-    return np.repeat(log_counts(counts).mean(axis=0, keepdims=True), n_spots, axis=0)
+    return np.repeat(log_counts.mean(axis=0, keepdims=True), n_spots, axis=0)

@@ -23,7 +23,7 @@ from genar.model.block_causal import BlockCausal
 from genar.model.config import ModelConfig
 from genar.model.cumulative import Cumulative
 from genar.model.decoder import Decoder
-from genar.write.atomic import ELSEWHERE, check_writable
+from genar.write.atomic import ELSEWHERE, beside, check_writable
 
 CONFIG, WEIGHTS, GENES, CARD = "config.json", "model.safetensors", "genes.tsv", "README.md"
 BUNDLED = Path(str(files("genar"))) / "models"
@@ -155,8 +155,7 @@ def save(model: Model, directory: Path, card: str) -> None:
         folder = Path(temporary) / "model"
         folder.mkdir()
         (folder / CONFIG).write_text(model.info.model_dump_json(indent=2) + "\n")
-        genes = model.panel.rename(columns={keys.GENE_IDS: GENE_ID})
-        genes.to_csv(folder / GENES, sep="\t", index_label="gene", float_format="%.6g")
+        (folder / GENES).write_text(_genes_text(model), encoding="utf-8")
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.network.state_dict().items()}
         (folder / WEIGHTS).write_bytes(serialize(state))  # whose own writer lets no one else read the file
         (folder / CARD).write_text(card)
@@ -169,6 +168,19 @@ def save(model: Model, directory: Path, card: str) -> None:
             if old.exists():
                 old.rename(directory)
             raise
+
+
+def describe(model: Model, directory: Path, card: str) -> None:
+    """Write what is said of a model that is on disk anew, its genes and its card; its weights stay as they are."""
+    for name, text in ((GENES, _genes_text(model)), (CARD, card)):
+        with beside(directory / name) as path:
+            path.write_text(text, encoding="utf-8")
+
+
+def _genes_text(model: Model) -> str:
+    """Return ``genes.tsv``."""
+    genes = model.panel.rename(columns={keys.GENE_IDS: GENE_ID})
+    return str(genes.to_csv(sep="\t", index_label="gene", float_format="%.6g"))
 
 
 def find(name: str | Path) -> Path:

@@ -12,6 +12,7 @@ from sklearn.model_selection import GroupKFold
 
 from genar.errors import ConfigError
 
+FINAL = "final"  # the run that makes the model
 Method = Literal["none", "holdout", "kfold", "leave_one_patient_out", "leave_one_section_out"]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -77,10 +78,16 @@ class Split(BaseModel):
     test: dict[str, str] = {}
     patients: dict[str, str]
 
+    def for_model(self) -> "Split":
+        """Return the split with the patients' names hashed, since models are passed on."""
+        hashed = {section: hashlib.sha256(name.encode()).hexdigest()[:16] for section, name in self.patients.items()}
+        return self.model_copy(update={"patients": hashed})
+
     @property
     def sha256(self) -> str:
-        """Hash of the whole split."""
-        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
+        """Hash of which sections, by name and content, are on which side."""
+        sides = self.model_dump(exclude={"patients"})
+        return hashlib.sha256(json.dumps(sides, sort_keys=True).encode()).hexdigest()
 
     def merged(self) -> "Split":
         """Return the split with the validation sections among those that are trained on."""
@@ -116,6 +123,10 @@ def plan(config: SplitConfig, patients: Mapping[str, str], prints: Mapping[str, 
         without being named in ``shared_patients``.
     """
     tests = _tests(config, patients, seed)
+    if FINAL in patients or FINAL in patients.values():
+        raise ConfigError(
+            FINAL, "a section or patient is called so", "give it another name; the final run has this one"
+        )
     splits = {}
     for number, (name, test) in enumerate(tests.items()):
         rest = [s for s in patients if s not in test]
@@ -136,21 +147,21 @@ def _tests(config: SplitConfig, patients: Mapping[str, str], seed: int) -> dict[
         by_patient.setdefault(patient, []).append(section)
     match config.method:
         case "none":
-            return {"final": []}
+            return {FINAL: []}
         case "holdout":
-            return {"final": _holdout(config, by_patient, seed)}
+            return {FINAL: _holdout(config, by_patient, seed)}
         case "leave_one_section_out":
             _enough(len(patients), 2, "sections", config.method)
-            return {s: [s] for s in patients} | {"final": []}
+            return {s: [s] for s in patients} | {FINAL: []}
         case "leave_one_patient_out":
             _enough(len(by_patient), 2, "patients", config.method)
-            return dict(by_patient) | {"final": []}
+            return dict(by_patient) | {FINAL: []}
         case "kfold":
             _enough(len(by_patient), config.folds, "patients", f"{config.folds} folds")
             names = list(patients)
             folds = GroupKFold(config.folds, shuffle=True, random_state=seed)
             parts = folds.split(names, groups=[patients[s] for s in names])
-            return {f"fold-{i}": [names[j] for j in test] for i, (_, test) in enumerate(parts, 1)} | {"final": []}
+            return {f"fold-{i}": [names[j] for j in test] for i, (_, test) in enumerate(parts, 1)} | {FINAL: []}
 
 
 def _holdout(config: SplitConfig, by_patient: Mapping[str, list[str]], seed: int) -> list[str]:

@@ -20,6 +20,7 @@ from genar.model.config import ModelConfig, PositionName
 from genar.slide.section import metadata
 
 Array = NDArray[np.float32]
+CHUNK = 8192  # spots whose features are read at once
 
 
 def position(spots: AnnData, name: PositionName) -> Array:
@@ -205,9 +206,10 @@ class SpotTable(Dataset[dict[str, Tensor]]):
 
     def feature_moments(self) -> tuple[Array, Array]:
         """Return the mean and standard deviation of the features over all spots, float32 [D] each."""
-        total = sum(np.asarray(f.sum(axis=0, dtype=np.float64)) for f in self.features)
+        parts = [f[start : start + CHUNK] for f in self.features for start in range(0, len(f), CHUNK)]
+        total = sum(np.asarray(part.sum(axis=0, dtype=np.float64)) for part in parts)
         mean = total / len(self)
-        squares = sum(np.square(f - mean).sum(axis=0) for f in self.features)
+        squares = sum(np.square(part - mean).sum(axis=0) for part in parts)
         return np.asarray(mean, dtype=np.float32), np.sqrt(np.asarray(squares) / len(self)).astype(np.float32)
 
     def _features(self, rows: NDArray[np.int64], section: NDArray[np.int64], views: NDArray[np.int64] | None) -> Array:

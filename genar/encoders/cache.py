@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 
 from genar import keys
 from genar.device import device_of
-from genar.encoders.content import beside, content
+from genar.encoders.content import content
 from genar.encoders.registry import EncoderSpec, batches, create, spec_of
 from genar.errors import ConfigError, OutputError
 from genar.slide.augment import STRENGTH, AugmentedTiles
@@ -27,6 +27,7 @@ from genar.slide.open import Slide
 from genar.slide.section import centres, metadata
 from genar.slide.tiles import check_tile, open_tiles, tile_file
 from genar.units import Mpp
+from genar.write.atomic import beside
 
 __all__ = ["Features", "default_cache", "features"]
 

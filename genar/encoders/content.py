@@ -1,13 +1,11 @@
-"""What a file holds, told by its hash and remembered, and files that appear whole or not at all."""
+"""What a file holds, told by its hash and remembered."""
 
 import json
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from genar.errors import SlideError
 from genar.slide.open import Slide
+from genar.write.atomic import beside
 
 
 def content(slide: Slide, memory: Path) -> str:
@@ -57,22 +55,3 @@ def _remembered(memory: Path) -> dict[str, list[int | str]]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-@contextmanager
-def beside(path: Path) -> Iterator[Path]:
-    """Write a file beside its target, then rename it, so that no other process sees half of it.
-
-    Parameters
-    ----------
-    path
-        The target, replaced if it exists.
-
-    Yields
-    ------
-    The path to write to.
-    """
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as folder:
-        temporary = Path(folder) / path.name
-        yield temporary
-        temporary.replace(path)

@@ -28,7 +28,8 @@ def choose(
         Size of the panel.
     method
         What was scored, which says how sections are combined: ``"top_mean"`` by the mean over all spots that measured
-        the gene, ``"hvg"`` by the median of the gene's ranks, as scanpy combines batches, ``"svg"`` by the mean.
+        the gene, ``"hvg"`` by the number of sections in which the gene is among the best ``n_genes``, then by its
+        median rank there, as scanpy's ``seurat_v3_paper`` combines batches, ``"svg"`` by the mean.
     min_sections
         Number of sections that must measure a gene; by default all.
 
@@ -55,7 +56,10 @@ def choose(
         totals = np.rint(table * spots).sum(axis=1)  # counts are whole: genes that tie do so to the last bit
         combined: pd.Series = totals / (table.notna() * spots).sum(axis=1)
     elif method == "hvg":
-        combined = -table.rank(ascending=False).median(axis=1)
+        ranks = table.rank(ascending=False)
+        best = ranks.where(ranks <= n_genes)
+        rank = best.median(axis=1).fillna(ranks.median(axis=1))
+        combined = best.notna().sum(axis=1) - rank / (len(table) + 1)
     else:
         combined = table.mean(axis=1)
     return combined.sort_values(ascending=False, kind="stable").index[:n_genes]

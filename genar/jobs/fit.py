@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, cast
 
 import lightning as L
@@ -16,18 +17,20 @@ import torch
 from anndata import AnnData
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from genar import __version__, keys
 from genar.data.module import Batches, SpotsDataModule
 from genar.data.splits import Split
 from genar.data.spots import SpotTable, library_size
-from genar.errors import DataError
+from genar.errors import ConfigError, ModelError
 from genar.genes import grouping
 from genar.genes.hierarchy import Blocks, Hierarchy
 from genar.jobs.config import TrainConfig, TrainerConfig
 from genar.jobs.module import GenARModule
 from genar.slide.section import metadata
 from genar.store import Model, ModelInfo, build, load, save
+from genar.write.atomic import beside
 from genar.write.card import model_card
 
 logger = logging.getLogger("genar")
@@ -35,6 +38,16 @@ logger = logging.getLogger("genar")
 MODEL, METRICS, LAST, DONE = "model", "metrics.csv", "last.ckpt", "fit.json"
 LOGGED = 5  # steps between two lines of the log
 MOST_CLUSTERED = 20_000  # spots that describe a gene when genes are clustered
+
+
+class BesideIO(TorchCheckpointIO):
+    """Checkpoints that appear whole or not at all: Lightning's own go through the temporary folder of the system."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None) -> None:
+        """Write a checkpoint beside its target, and rename it."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with beside(Path(path)) as temporary:
+            torch.save(checkpoint, temporary)
 
 
 class Keep(L.Callback):
@@ -167,7 +180,8 @@ def prepare(
     network.condition.feature_std.copy_(torch.from_numpy(np.where(std > 1e-6, std, np.float32(1))))
     if config.model.library_size:
         network.condition.log_library_mean.fill_(float(table.log_library_size.mean()))
-    held_out = SpotTable.of(validation, genes, encoder, config.model) if validation else None
+    # as on a new slide, whose depth is not known
+    held_out = SpotTable.of(validation, genes, encoder, config.model, info.library_size) if validation else None
     return Model(info, panel, network), (table, held_out)
 
 
@@ -196,10 +210,6 @@ def _info(
 ) -> ModelInfo:
     """Describe the model, with the spots' geometry as the sections state it."""
     known = metadata(sections[0])
-    geometries = {tuple(metadata(s)[k] for k in (keys.LATTICE, keys.SPOT_UM)) for s in sections}
-    if len(geometries) > 1:
-        listed = "; ".join(f"{name} spots of {size:g} µm" for name, size in sorted(geometries))
-        raise DataError("the training sections", f"their spots differ ({listed})", "train on sections of one kind")
     return ModelInfo(
         name=config.name,
         encoder=config.tiles.encoder,
@@ -215,7 +225,7 @@ def _info(
         library_size=float(np.median([library_size(s) for s in sections])),
         genar_version=__version__,
         sections=table.names,
-        split=split,
+        split=split.for_model(),
     )
 
 
@@ -228,7 +238,7 @@ def _run(
     network.recompute = settings.recompute
     card = model_card(model.info, config.card, pd.DataFrame())
     keep = Keep(model, folder / MODEL, card, settings, held_out=held_out is not None, epochs=epochs)
-    state = torch.load(last, map_location="cpu", weights_only=True) if last.exists() else None
+    state = _interrupted(last, model, folder / MODEL) if last.exists() else None
     module = GenARModule(
         network, config.optimizer, settings, 0 if held_out is None else len(held_out.names), config.seed
     )
@@ -254,9 +264,26 @@ def _run(
         _done(folder, keep)
 
 
+def _interrupted(last: Path, model: Model, directory: Path) -> dict[str, Any]:
+    """Read the checkpoint of an interrupted training, and make sure that it was of this panel."""
+    try:
+        state: dict[str, Any] = torch.load(last, map_location="cpu", weights_only=True)
+    except (OSError, EOFError, RuntimeError, UnpicklingError) as e:
+        remedy = "remove it: this training then begins anew"
+        raise ModelError(last, f"it is damaged ({' '.join(str(e).split())[:100]})", remedy) from e
+    before, now = load(directory).panel, model.panel
+    groups = [c for c in now if str(c).startswith(keys.group(0)[:-1])]
+    if not before.index.equals(now.index) or not before[groups].equals(now[groups]):
+        why = "the panel or its groups are not those that the run was begun with"
+        raise ConfigError(directory, why, "restore the files that name them, or add --overwrite to begin anew")
+    return state
+
+
 def _done(folder: Path, keep: Keep) -> None:
     """Note that the training is finished, and what it kept; there is nothing to resume then."""
-    (folder / DONE).write_text(json.dumps({"epoch": keep.epoch, "monitor": keep.monitor, "best": keep.best}))
+    best = keep.best if np.isfinite(keep.best) else None
+    with beside(folder / DONE) as path:
+        path.write_text(json.dumps({"epoch": keep.epoch, "monitor": keep.monitor, "best": best}))
     (folder / LAST).unlink(missing_ok=True)
 
 
@@ -282,6 +309,7 @@ def _trainer(config: TrainConfig, keep: Keep, folder: Path, steps: int, step: in
         gradient_clip_val=settings.gradient_clip,
         logger=loggers,
         callbacks=callbacks,
+        plugins=[BesideIO()],
         enable_model_summary=False,
         num_sanity_val_steps=0,
         limit_val_batches=1.0 if keep.monitor else 0,

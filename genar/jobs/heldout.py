@@ -22,7 +22,11 @@ PICTURE = "genes-{section}.png"
 
 
 def evaluate(
-    model: Model, train: Sequence[AnnData], test: Sequence[AnnData], folder: Path | None = None
+    model: Model,
+    train: Sequence[AnnData],
+    test: Sequence[AnnData],
+    folder: Path | None = None,
+    device: str = "cpu",
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Judge a model on sections that it did not see, beside baselines with the same sections and features.
 
@@ -34,6 +38,8 @@ def evaluate(
         Sections that the baselines learn from: those that the model learnt from, or was stopped by.
     test
         Held-out sections with features. A gene that one did not measure does not count there.
+    device
+        Where the model predicts.
     folder
         Where to draw, for each of them, some genes as predicted and measured; None for no pictures.
 
@@ -45,15 +51,15 @@ def evaluate(
         Each gene's correlation in each section: 0 where it is undefined, NaN where the gene was not measured.
     """
     genes, encoder = model.panel.index, model.info.encoder
-    features, counts, section = _known(SpotTable.of(train, genes, encoder))
-    ridge = pca_ridge(features, counts, section, [np.asarray(s.obsm[keys.features(encoder)]) for s in test])
+    features, known, section = _known(SpotTable.of(train, genes, encoder))
+    ridge = pca_ridge(features, known, section, [np.asarray(s.obsm[keys.features(encoder)]) for s in test])
     tables, correlations = [], {}
     for one, of_ridge in zip(test, ridge, strict=True):
         name = str(one.obs[keys.LIBRARY_ID].iloc[0])
         seen = genes.isin(one.var_names)
         measured = counts_of(one, genes)
-        predicted = metrics.log_counts(tl.predict(one, model).X.toarray())
-        methods = {"GenAR": predicted, "PCA+ridge": of_ridge, "gene mean": gene_mean(counts, one.n_obs)}
+        predicted = metrics.log_counts(tl.predict(one, model, device=device).X.toarray())
+        methods = {"GenAR": predicted, "PCA+ridge": of_ridge, "gene mean": gene_mean(known, one.n_obs)}
         table = pd.DataFrame({m: metrics.summary(p[:, seen], measured[:, seen]) for m, p in methods.items()}).T
         table = table.rename_axis("method").reset_index()
         table.insert(0, "section", name)
@@ -68,7 +74,7 @@ def evaluate(
 
 
 def _known(table: SpotTable) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.int64]]:
-    """Return features, counts and section of training spots; a gene that was not measured has its mean.
+    """Return features, log2(count + 1) and section of training spots; what was not measured has its gene's mean.
 
     Of very many spots some are drawn.
     """
@@ -78,6 +84,6 @@ def _known(table: SpotTable) -> tuple[NDArray[np.float32], NDArray[np.float64], 
         rows = np.sort(np.random.default_rng(0).choice(rows, MOST_FITTED, replace=False))
     section = table.section[rows]
     features = table.batch(rows)["features"].numpy()
-    seen, counts = table.measured[section], table.counts[rows].astype(np.float64)
-    mean = (counts * seen).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-    return features, np.where(seen, counts, mean), section
+    seen, logs = table.measured[section], metrics.log_counts(table.counts[rows])
+    mean = (logs * seen).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    return features, np.where(seen, logs, mean), section

@@ -11,6 +11,7 @@ from torch.optim.swa_utils import AveragedModel
 from torchmetrics import MeanMetric
 
 from genar.data.spots import spots_of
+from genar.errors import ConfigError
 from genar.estimate import log_mean
 from genar.jobs.config import OptimizerConfig, TrainerConfig
 from genar.jobs.validation import SectionPearson
@@ -63,6 +64,9 @@ class GenARModule(L.LightningModule):
             counts = torch.binomial(counts.float(), log_share.exp().unsqueeze(1).expand(counts.shape))
             spots = Spots(**{**vars(spots), "log_library_size": batch["log_library_size"] + log_share})
         loss = self.network.loss(spots, counts, batch.get("measured"))
+        if not loss.isfinite():
+            why = f"the loss is {loss.item()} at step {self.global_step}"
+            raise ConfigError("optimizer.lr", why, f"set it lower than {self.optimizer.lr:g}")
         self.log("loss", loss, prog_bar=True, batch_size=len(counts), sync_dist=True)
         return loss
 

@@ -16,9 +16,14 @@ CURVES, HIERARCHY = "curves.png", "hierarchy.png"
 MOST_DRAWN = 20_000  # spots that genes are correlated over
 
 
-def draw(model: Model, sections: Sequence[AnnData], folder: Path) -> None:
-    """Draw a run's learning curves, and its hierarchy over the correlations of its genes in the training sections."""
-    pl.curves(pd.read_csv(folder / METRICS)).savefig(folder / CURVES)
+def draw_curves(training: Path, folder: Path) -> None:
+    """Draw the learning curves of a training into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pl.curves(pd.read_csv(training / METRICS)).savefig(folder / CURVES)
+
+
+def draw_hierarchy(model: Model, sections: Sequence[AnnData], folder: Path) -> None:
+    """Draw a model's hierarchy over the correlations of its genes in its training sections."""
     each = max(1, MOST_DRAWN // len(sections))
     rows = [slice(None, None, max(1, -(-s.n_obs // each))) for s in sections]
     genes = model.panel.index

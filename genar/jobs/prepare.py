@@ -7,7 +7,7 @@ features of its spots into the cache and takes the counts of the genes that any 
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
 
@@ -23,7 +23,7 @@ from genar.errors import ConfigError, DataError
 from genar.genes import panel
 from genar.jobs.config import TrainConfig
 from genar.progress import bar
-from genar.read.genes import harmonise, mapping, pairs
+from genar.read.genes import harmonise, mapping, pairs, renamed
 from genar.read.report import SectionReport
 from genar.read.show import lines
 from genar.read.source import Source, find
@@ -31,6 +31,9 @@ from genar.read.validate import check_source, match_genes
 from genar.slide.section import metadata
 
 logger = logging.getLogger("genar")
+
+FEATURES = "features"  # in uns: name of the cached features, which is a hash of what they are of
+ALIKE = 0.1  # difference of spot diameters, as a share, that measuring them may make
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,10 @@ class Surveyed:
         Where it lies.
     patient
         Its patient.
+    patient_known
+        Whether the data say so, or it counts as a patient of its own.
+    kind
+        Name of its lattice and diameter of its spots in µm.
     spots
         Number of its spots that have counts.
     fingerprint
@@ -53,6 +60,8 @@ class Surveyed:
 
     source: Source
     patient: str
+    patient_known: bool
+    kind: tuple[str, float]
     spots: int
     fingerprint: str
     scores: pd.Series = field(repr=False)
@@ -103,7 +112,24 @@ def survey(config: TrainConfig) -> tuple[list[Surveyed], dict[str, str]]:
         del section  # before the next is read
     symbols = mapping(both)
     _say(match_genes(reports, symbols), config)
+    check_one_kind(surveyed)
     return surveyed, symbols
+
+
+def check_one_kind(surveyed: Sequence[Surveyed]) -> None:
+    """Raise unless all sections have spots of one kind, which a model's counts are of.
+
+    Raises
+    ------
+    DataError
+        If their lattices, or the sizes of their spots, differ by more than a tenth.
+    """
+    name, size = surveyed[0].kind
+    for one in surveyed:
+        if one.kind[0] != name or abs(one.kind[1] / size - 1) > ALIKE:
+            kinds = [f"{s.kind[0]} spots of {s.kind[1]:.3g} µm ({s.source.name})" for s in (surveyed[0], one)]
+            why = f"their spots differ: {', '.join(kinds)}"
+            raise DataError("the sections", why, "train on sections of one kind, named in data.sections")
 
 
 def _say(reports: Sequence[SectionReport], config: TrainConfig) -> None:
@@ -128,6 +154,8 @@ def _survey(config: TrainConfig, source: Source, report: SectionReport, section:
     return Surveyed(
         source=source,
         patient=report.patient or report.name,
+        patient_known=report.patient is not None,
+        kind=(str(metadata(section)[keys.LATTICE]), float(metadata(section)[keys.SPOT_UM])),
         spots=section.n_obs,
         fingerprint=fingerprint(section),
         scores=scores.rename(index=intern),  # cohorts repeat the names
@@ -143,15 +171,16 @@ def with_counts(section: AnnData) -> AnnData:
 
 
 def fingerprint(section: AnnData) -> str:
-    """Return a hash of a section's counts and centres, which does not depend on its name or where it lies."""
+    """Return a hash of a section's genes, counts and centres, which does not depend on its name or where it lies."""
     digest = hashlib.sha256()
     for part in (section.X.data, section.X.indices, section.X.indptr, section.obsm[keys.SPATIAL]):
         digest.update(np.ascontiguousarray(part).tobytes())
+    digest.update("\n".join(section.var_names).encode())
     return digest.hexdigest()[:16]
 
 
 def choose_panels(
-    config: TrainConfig, surveyed: Sequence[Surveyed], runs: Mapping[str, Split], names: Callable[[str], str]
+    config: TrainConfig, surveyed: Sequence[Surveyed], runs: Mapping[str, Split], symbols: Mapping[str, str]
 ) -> dict[str, pd.Index]:
     """Choose the panel of each run on its training sections alone.
 
@@ -163,12 +192,12 @@ def choose_panels(
         All sections.
     runs
         The split of each run.
-    names
-        Gives a gene's symbol by the name it has in a section.
+    symbols
+        The symbol of each Ensembl id.
     """
     settings, panels = config.panel, {}
     listed = None if settings.file is None else panel.from_file(settings.file)
-    scores = {s.source.name: (s.scores.rename(index=names), s.spots) for s in surveyed}
+    scores = {s.source.name: (s.scores.set_axis(renamed(s.scores.index, symbols)), s.spots) for s in surveyed}
     for run, split in runs.items():
         known = [scores[name] for name in split.train]
         if listed is None or settings.file is None:
@@ -201,15 +230,15 @@ def gather(
         harmonise(section, known)
         found = features(
             section, encoder=tiles.encoder, tile_um=tiles.tile_um, views=tiles.views, seed=config.seed,
-            cache=config.data.cache or default_cache(), device=device_of(_device(config)),
+            cache=config.data.cache or default_cache(), device=device_of(device_for(config)),
             batch_size=tiles.batch_size, workers=tiles.workers, progress=True,
         )  # fmt: skip
         kept[one.source.name] = _slim(section, genes, tiles.encoder, found)
     return kept
 
 
-def _device(config: TrainConfig) -> str:
-    """Return where tiles are encoded: where the training will be."""
+def device_for(config: TrainConfig) -> str:
+    """Return the device of what is done around the training: the one that trains."""
     return {"auto": "auto", "cpu": "cpu", "gpu": "cuda"}[config.trainer.accelerator]
 
 
@@ -219,6 +248,7 @@ def _slim(section: AnnData, genes: pd.Index, encoder: str, found: Features) -> A
     slim = AnnData(here.X.copy(), obs=section.obs, var=here.var)
     slim.obsm[keys.SPATIAL] = section.obsm[keys.SPATIAL]
     slim.obsm[keys.features(encoder)] = found.plain
+    slim.uns[FEATURES] = found.path.stem
     if found.views is not None:
         slim.obsm[keys.views(encoder)] = found.views.transpose(1, 0, 2)
     library = str(section.obs[keys.LIBRARY_ID].iloc[0])

@@ -3,19 +3,20 @@
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from logging.handlers import MemoryHandler
 from pathlib import Path
 
 import yaml
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-from genar.data.splits import Split
+from genar.data.splits import FINAL, Split
 from genar.errors import ConfigError, OutputError
 from genar.jobs.config import TrainConfig
 from genar.slide.section import library_name
-from genar.write.atomic import ELSEWHERE, check_writable
+from genar.write.atomic import ELSEWHERE, beside, check_writable
 
 CONFIG, SPLIT, LOG, HELDOUT, HELDOUT_GENES = (
     "config.yaml",
@@ -24,7 +25,6 @@ CONFIG, SPLIT, LOG, HELDOUT, HELDOUT_GENES = (
     "heldout.csv",
     "heldout_genes.csv",
 )
-FINAL = "final"
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class RunFolder:
             why = f"the run was begun with {key}: {there.get(key)}, not {here.get(key)}"
             raise ConfigError(path, why, "resume it with its own settings, or add --overwrite to begin anew")
 
-    def begin(self, config: TrainConfig, runs: Mapping[str, Split]) -> None:
-        """Write what the run is.
+    def begin(self, config: TrainConfig, runs: Mapping[str, Split], features: Mapping[str, str]) -> None:
+        """Write what the run is: settings, splits, and the name of each section's features, which tells of its image.
 
         Raises
         ------
@@ -92,34 +92,43 @@ class RunFolder:
         if not is_first_process():
             return
         self.root.mkdir(parents=True, exist_ok=True)
-        (self.root / CONFIG).write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
-        text = json.dumps(
-            {name: split.model_dump() | {"sha256": split.sha256} for name, split in runs.items()}, indent=1
-        )
+        splits = {name: split.model_dump() | {"sha256": split.sha256} for name, split in runs.items()}
+        text = json.dumps(splits | {"features": dict(features)}, indent=1)
         path = self.root / SPLIT
         if path.exists() and path.read_text(encoding="utf-8") != text:
             why = "the run was begun with other data, or another split of them"
             raise ConfigError(path, why, "restore the data, or add --overwrite to begin anew")
-        path.write_text(text, encoding="utf-8")
+        settings = yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+        for target, content in ((path, text), (self.root / CONFIG, settings)):
+            with beside(target) as temporary:
+                temporary.write_text(content, encoding="utf-8")
 
     @contextmanager
-    def log(self) -> Iterator[None]:
-        """Write genar's messages to ``train.log`` too."""
-        if not is_first_process():
-            yield
-            return
+    def log(self) -> Iterator[Callable[[], None]]:
+        """Hold genar's messages until what is yielded is called, then write them, and those that follow, to a log."""
         logger = logging.getLogger("genar")
-        handler = logging.FileHandler(self.root / LOG, encoding="utf-8")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        held = MemoryHandler(capacity=100_000, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
         level = logger.level
-        logger.addHandler(handler)
+
+        def begin() -> None:
+            if is_first_process():
+                file = logging.FileHandler(self.root / LOG, encoding="utf-8")
+                file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+                held.setTarget(file)
+                held.flushLevel = logging.NOTSET
+                held.flush()
+
+        logger.addHandler(held)
         logger.setLevel(min(logger.getEffectiveLevel(), logging.INFO))
         try:
-            yield
+            yield begin
         finally:
-            logger.removeHandler(handler)
+            logger.removeHandler(held)
             logger.setLevel(level)
-            handler.close()
+            target = held.target
+            held.close()
+            if target is not None:
+                target.close()
 
 
 def is_first_process() -> bool:

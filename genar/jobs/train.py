@@ -1,5 +1,6 @@
 """Training: measured sections in, a model directory and what it is worth out."""
 
+import errno
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,23 +12,24 @@ import torch
 from anndata import AnnData
 
 from genar import keys
-from genar.data.splits import Split, plan
+from genar.data.splits import FINAL, Split, plan
 from genar.errors import ConfigError, OutputError
 from genar.jobs.config import TrainConfig
 from genar.jobs.fit import MODEL, best_epoch, fit
 from genar.jobs.heldout import evaluate
-from genar.jobs.pictures import draw
-from genar.jobs.prepare import choose_panels, gather, survey
-from genar.jobs.run import FINAL, HELDOUT, HELDOUT_GENES, RunFolder, is_first_process
-from genar.read.genes import ensembl_id
-from genar.store import Model, save
-from genar.write.atomic import ELSEWHERE
+from genar.jobs.pictures import draw_curves, draw_hierarchy
+from genar.jobs.prepare import FEATURES, choose_panels, device_for, gather, survey
+from genar.jobs.run import HELDOUT, HELDOUT_GENES, RunFolder, is_first_process
+from genar.store import Model, describe
+from genar.store import load as load_model
+from genar.write.atomic import ELSEWHERE, beside
 from genar.write.card import model_card
 
 __all__ = ["TrainConfig", "train"]
 
 logger = logging.getLogger("genar")
 
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 SELECTION = "selection"  # within a run's folder: the training that says for how many epochs to refit
 
 
@@ -43,12 +45,15 @@ class Data:
         The split of each training run, the last of which makes the model.
     panels, refits
         The genes of each run, and of its refit.
+    unknown
+        Sections whose patient is not known, so that each counts as one of its own.
     """
 
     sections: dict[str, AnnData]
     runs: dict[str, Split]
     panels: dict[str, pd.Index]
     refits: dict[str, pd.Index]
+    unknown: tuple[str, ...] = ()
 
     def of(self, names: Sequence[str] | dict[str, str]) -> list[AnnData]:
         """Return some of the sections."""
@@ -90,14 +95,17 @@ def train(config: TrainConfig, *, resume: bool = False, overwrite: bool = False)
         raise ConfigError("trainer.tensorboard", "TensorBoard is not installed", 'run pip install "genar[tensorboard]"')
     folder = RunFolder(config.output)
     folder.check(config, resume=resume, overwrite=overwrite)
-    data = load(config)
-    try:
-        folder.begin(config, data.runs)
-        with folder.log():
+    with folder.log() as begin_log:
+        data = load(config)
+        try:
+            folder.begin(config, data.runs, {name: s.uns[FEATURES] for name, s in data.sections.items()})
+            begin_log()
             return _train(config, data, folder)
-    except OSError as e:  # nothing is read from here on
-        why = f"it cannot be written to ({e.strerror or e})"
-        raise OutputError(e.filename or config.output, why, f"free space, or {ELSEWHERE}") from e
+        except OSError as e:
+            if e.errno not in UNWRITABLE:
+                raise
+            why = f"it cannot be written to ({e.strerror})"
+            raise OutputError(e.filename or config.output, why, f"free space, or {ELSEWHERE}") from e
 
 
 def load(config: TrainConfig) -> Data:
@@ -109,38 +117,37 @@ def load(config: TrainConfig) -> Data:
         {s.source.name: s.fingerprint for s in surveyed},
         config.seed,
     )
-
-    def name(gene: str) -> str:
-        return known.get(ensembl_id(gene) or "", gene)
-
-    panels = choose_panels(config, surveyed, runs, name)
+    panels = choose_panels(config, surveyed, runs, known)
     merged = {run: split.merged() for run, split in runs.items() if config.trainer.refit}
-    refits = choose_panels(config, surveyed, merged, name)
+    refits = choose_panels(config, surveyed, merged, known)
     genes = pd.Index(sorted(set().union(*panels.values(), *refits.values())))
-    return Data(gather(config, surveyed, genes, known), runs, panels, refits)
+    unknown = tuple(s.source.name for s in surveyed if not s.patient_known)
+    return Data(gather(config, surveyed, genes, known), runs, panels, refits, unknown)
 
 
 def _train(config: TrainConfig, data: Data, folder: RunFolder) -> pd.DataFrame:
     """Do what :func:`train` says with sections that have been read."""
-    tables, correlations = [], []
+    alone = config.trainer.devices * config.trainer.num_nodes == 1
     for run, split in data.runs.items():
-        where = f"without {', '.join(split.test)}" if split.test else "on all sections"
+        whole = "all sections" if config.trainer.refit or not split.validation else "all sections but what stops it"
+        where = f"without {', '.join(split.test)}" if split.test else f"on {whole}"
         logger.info("training %s (%d sections, %d to stop it)", where, len(split.train), len(split.validation))
-        model = train_one(config, data, run, folder.of(run))
-        if is_first_process() and split.test:
-            table, by_gene = _judge(config, data, run, model, folder.of(run))
-            tables.append(table)
-            correlations.append(by_gene)
+        train_one(config, data, run, folder.of(run))
+        if alone and split.test and run != FINAL:
+            judge(config, data, run, folder.of(run))
     if not is_first_process():
         return pd.DataFrame()
-    heldout = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
-    by_gene = pd.concat(correlations, axis=1) if correlations else pd.DataFrame(index=model.panel.index)
+    # several processes train on while one judges, and would wait for it too long: all is judged at the end
+    judged = [judge(config, data, run, folder.of(run)) for run, split in data.runs.items() if split.test]
+    model = load_model(folder.root / MODEL)
+    heldout = pd.concat([table for table, _ in judged], ignore_index=True) if judged else pd.DataFrame()
+    by_gene = pd.concat([pcc for _, pcc in judged], axis=1) if judged else pd.DataFrame(index=model.panel.index)
     heldout.to_csv(folder.root / HELDOUT, index=False)
     by_gene.to_csv(folder.root / HELDOUT_GENES, index_label="gene")
     model.panel[keys.HELDOUT_PCC] = by_gene.mean(axis=1).reindex(model.panel.index)
     shared = sorted({patient for split in data.runs.values() for patient in split.shared})
-    save(model, folder.root / MODEL, model_card(model.info, config.card, heldout, shared))
-    draw(model, data.of(data.runs[FINAL].train), folder.root)
+    describe(model, folder.root / MODEL, model_card(model.info, config.card, heldout, shared, data.unknown))
+    draw_hierarchy(model, data.of(data.runs[FINAL].train), folder.root)
     return heldout
 
 
@@ -149,6 +156,8 @@ def train_one(config: TrainConfig, data: Data, run: str, folder: Path) -> Model:
     split = data.runs[run]
     first = folder / SELECTION if config.trainer.refit else folder
     model = fit(config, data.of(split.train), data.of(split.validation), data.panels[run], split, first)
+    if is_first_process():
+        draw_curves(first, folder)
     if not config.trainer.refit:
         return model
     epochs, merged = best_epoch(first), split.merged()
@@ -156,13 +165,20 @@ def train_one(config: TrainConfig, data: Data, run: str, folder: Path) -> Model:
     return fit(config, data.of(merged.train), [], data.refits[run], merged, folder, epochs=epochs)
 
 
-def _judge(config: TrainConfig, data: Data, run: str, model: Model, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Compare a run's model with the baselines on its test sections, and write what was found to its folder."""
-    split = data.runs[run]
-    table, by_gene = evaluate(model, data.of({**split.train, **split.validation}), data.of(split.test), folder)
-    model.panel[keys.HELDOUT_PCC] = by_gene.mean(axis=1).reindex(model.panel.index)
-    table.to_csv(folder / HELDOUT, index=False)
-    if run != FINAL:
-        save(model, folder / MODEL, model_card(model.info, config.card, table, split.shared))
+def judge(config: TrainConfig, data: Data, run: str, folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Compare a run's model with the baselines on its test sections, unless its folder tells of that already."""
+    paths = folder / HELDOUT, folder / HELDOUT_GENES
+    if run != FINAL and all(path.exists() for path in paths):
+        table, by_gene = (pd.read_csv(path, float_precision="round_trip") for path in paths)
+        return table, by_gene.set_index("gene")
+    split, model = data.runs[run], load_model(folder / MODEL)
+    known = data.of(split.train | split.validation)
+    table, by_gene = evaluate(model, known, data.of(split.test), folder, device_for(config))
     logger.info("held out: %s\n%s", ", ".join(split.test), table.round(3).to_string(index=False))
+    if run != FINAL:
+        model.panel[keys.HELDOUT_PCC] = by_gene.mean(axis=1).reindex(model.panel.index)
+        describe(model, folder / MODEL, model_card(model.info, config.card, table, split.shared, data.unknown))
+        for path, frame in zip(paths, (table, by_gene.rename_axis("gene").reset_index()), strict=True):
+            with beside(path) as temporary:
+                frame.to_csv(temporary, index=False)
     return table, by_gene

@@ -27,7 +27,8 @@ class BlockCausal(Decoder):
     def __init__(self, config: ModelConfig, hierarchy: Hierarchy, feature_dim: int, max_count: int) -> None:
         super().__init__(config, hierarchy, feature_dim, max_count)
         self.coarser = config.gene_attention == "coarser"
-        self.skipped = config.layers - config.passed_by_genes
+        # with one scale there is no trunk, and the genes pass all blocks
+        self.skipped = config.layers - config.passed_by_genes if len(self.scales) > 1 else 0
         trunk = torch.tensor(self.scales[:-1], dtype=torch.int64)
         of_scale = torch.repeat_interleave(torch.arange(len(trunk)), trunk)
         self.mask: Tensor

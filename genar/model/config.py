@@ -24,7 +24,7 @@ class ModelConfig(BaseModel):
         Hidden width of a block's MLP over ``width``.
     gene_layers
         Of ``block_causal``: blocks, counted from the last, that the last scale, the genes, goes through. By default
-        half of them, rounded up.
+        half of them, rounded up; all where it is the only scale.
     gene_attention
         Of ``block_causal``: whether a gene sees the coarser scales alone (``"coarser"``), which makes the cost linear
         in the number of genes, or its own scale too (``"scale"``), as a coarser group does.

@@ -89,6 +89,8 @@ class Decoder(nn.Module, ABC):
                 self.register_buffer(f"parents_{k}", torch.from_numpy(hierarchy.parents(k)), persistent=False)
         for embedding in (self.token, self.gene, self.scale):
             nn.init.normal_(embedding.weight, std=0.02)
+        if len(self.scales) == 1:
+            self.token.requires_grad_(False)  # nothing is handed on: processes that train together ask for gradients
 
     @abstractmethod
     def forward(self, spots: Spots, values: Sequence[Tensor]) -> list[Tensor]:

@@ -106,14 +106,24 @@ def harmonise(section: AnnData, symbols: Mapping[str, str]) -> float | None:
     does a gene whose symbol another one of the section has already.
     """
     ids = ensembl_names(section)
-    taken, renamed = set(section.var_names), []
-    for name in section.var_names:
-        symbol = symbols.get(ids.get(name, ""), name)
-        renamed.append(name if symbol in taken else symbol)
-        taken.add(renamed[-1])
+    names = renamed(section.var_names, symbols)
     if ids:
         before = section.var.get(keys.GENE_IDS, pd.Series("", index=section.var_names)).astype(str)
         section.var[keys.GENE_IDS] = [ids.get(n, old) for n, old in zip(section.var_names, before, strict=True)]
-    section.var_names = pd.Index(renamed)
+    section.var_names = names
     section.var_names_make_unique()
     return match_rate(ids.values(), symbols)
+
+
+def renamed(names: pd.Index, symbols: Mapping[str, str]) -> pd.Index:
+    """Return the names of a section's genes with Ensembl ids replaced by symbols.
+
+    Of a symbol that another gene of the section has, already or by an id before, nothing is made: that id stays.
+    """
+    taken, found = set(names), []
+    for name in names:
+        symbol = symbols.get(ensembl_id(name) or "", name)
+        found.append(name if symbol in taken else symbol)
+        taken.add(found[-1])
+    index: pd.Index = pd.Index(found, dtype=object)
+    return index

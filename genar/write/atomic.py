@@ -91,3 +91,22 @@ def atomic(*targets: Path, overwrite: bool) -> Iterator[tuple[Path, ...]]:
         for path in made:
             if path.exists() and not any(path.iterdir()):
                 path.rmdir()
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """Write a file beside its target, then rename it, so that no other process sees half of it.
+
+    Parameters
+    ----------
+    path
+        The target, replaced if it exists.
+
+    Yields
+    ------
+    The path to write to.
+    """
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as folder:
+        temporary = Path(folder) / path.name
+        yield temporary
+        temporary.replace(path)

@@ -77,8 +77,13 @@ spots, features and genes; their predictions are not rounded to counts.
 SHARED = """**Optimistic**: a held-out section is not a held-out patient here, as sections of patient {patients} were
 trained on, too. Expect less on a new patient."""
 
+UNKNOWN = """**Perhaps optimistic**: the patients of sections {sections} were not known, and each counts as one of its
+own. If sections of one patient were on two sides, expect less on a new patient."""
 
-def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame, shared: Sequence[str] = ()) -> str:
+
+def model_card(
+    info: ModelInfo, card: CardConfig, heldout: pd.DataFrame, shared: Sequence[str] = (), unknown: Sequence[str] = ()
+) -> str:
     """Write a model card.
 
     Parameters
@@ -91,6 +96,8 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame, shared:
         Metrics of held-out sections: columns ``section``, ``method`` and one a metric. May be empty.
     shared
         Patients whose sections lay on two sides of the split.
+    unknown
+        Sections whose patient was not known.
 
     Returns
     -------
@@ -105,6 +112,8 @@ def model_card(info: ModelInfo, card: CardConfig, heldout: pd.DataFrame, shared:
         accuracy = ACCURACY.format(table=markdown(heldout))
         if shared:
             accuracy = f"{SHARED.format(patients=', '.join(shared))}\n\n{accuracy}"
+        if unknown:
+            accuracy = f"{UNKNOWN.format(sections=', '.join(unknown))}\n\n{accuracy}"
     return TEMPLATE.format(
         **card.model_dump(),
         **info.model_dump(include={"name", "max_count", "tile_um", "encoder", "lattice", "spot_um", "pitch_um"}),

@@ -102,6 +102,20 @@ def test_without_validation_two_patients_are_enough() -> None:
     assert [list(s.train) for s in found.values()] == [["b"], ["a"], ["a", "b"]]
 
 
+def test_no_one_is_called_as_the_final_run_is() -> None:
+    for patients in ({"final": "A", "b": "B", "c": "C"}, {"a": "final", "b": "B", "c": "C"}):
+        with pytest.raises(ConfigError, match="final: a section or patient is called so"):
+            runs(patients)
+
+
+def test_a_model_does_not_tell_the_patients_names() -> None:
+    split = runs()["A"]
+    told = split.for_model()
+    assert told.sha256 == split.sha256
+    assert not set(told.patients.values()) & set(split.patients.values())
+    assert (told.patients["A1"] == told.patients["A2"]) != (told.patients["A1"] == told.patients["B1"])
+
+
 def test_the_hash_tells_splits_and_data_apart() -> None:
     hashes = {s.sha256 for s in runs().values()}
     assert len(hashes) == 7

@@ -17,7 +17,8 @@ CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
 GENES = [f"G{i}" for i in range(200)]
 SMALL = {
     "model.width": 16, "model.layers": 2, "model.heads": 2, "model.condition_width": 16, "model.histology_width": 16,
-    "trainer.max_epochs": 1, "trainer.min_epochs": 1, "trainer.batch_size": 16, "trainer.accelerator": "cpu", "panel.max_count": 40,
+    "trainer.max_epochs": 1, "trainer.min_epochs": 1, "trainer.batch_size": 16, "trainer.accelerator": "cpu",
+    "panel.max_count": 40,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from genar import keys
 from genar.data.module import SpotsDataModule
 from genar.data.splits import Split
-from genar.errors import DataError
+from genar.errors import ConfigError, ModelError
 from genar.jobs import fit as fitting
 from genar.jobs.fit import best_epoch, fit, prepare
 from genar.jobs.module import GenARModule
@@ -58,7 +58,8 @@ def test_what_the_model_says_of_its_training(configure: Configure, sections: lis
     known = split(sections[:2], sections[2:])
     model, _ = prepare(configure(panel__max_count=17), sections[:2], sections[2:], GENES, known)
     assert model.info.sections == ("A", "B")
-    assert model.info.split == known
+    assert model.info.split == known.for_model()
+    assert "patient" not in model.info.model_dump_json().replace("patients", "")  # whose names are not passed on
     assert model.info.max_count == 17
     counts = np.concatenate([s[:, model.panel.index].X.toarray() for s in sections[:2]])
     np.testing.assert_allclose(model.panel[keys.TRAIN_MEAN], counts.mean(axis=0))
@@ -83,12 +84,6 @@ def test_a_gene_that_a_section_lacks_has_its_mean_over_the_others(
     assert all(p.isfinite().all() for p in trained.network.parameters())
 
 
-def test_spots_of_two_kinds_are_not_mixed(configure: Configure, sections: list[AnnData]) -> None:
-    sections[1].uns[keys.SPATIAL]["B"][keys.METADATA][keys.SPOT_UM] = 55.0
-    with pytest.raises(DataError, match="their spots differ .st spots of 55 µm; st spots of 100 µm."):
-        prepare(configure(), sections, [], GENES, split(sections))
-
-
 @pytest.mark.parametrize(("monitor", "best"), [("pcc", "max"), ("nll", "min")])
 def test_the_best_epoch_is_kept_and_stops_the_training(
     configure: Configure, sections: list[AnnData], tmp_path: Path, monitor: str, best: str
@@ -97,7 +92,7 @@ def test_the_best_epoch_is_kept_and_stops_the_training(
     settings = {"trainer__max_epochs": 12, "trainer__patience": 2, "trainer__monitor": monitor, "optimizer__lr": 0.03}
     model = run(configure, sections[:2], sections[2:], tmp_path / "run", **settings)
     scores = log(tmp_path / "run")[f"val_{monitor}"].dropna()
-    assert best_epoch(tmp_path / "run") == scores.argmax() + 1 if best == "max" else scores.argmin() + 1
+    assert best_epoch(tmp_path / "run") == 1 + (scores.argmax() if best == "max" else scores.argmin())
     assert len(scores) == min(12, best_epoch(tmp_path / "run") + 2) < 12
     assert not (tmp_path / "run" / "last.ckpt").exists()
     alone = SpotsDataModule(*prepare(configure(), sections[:2], sections[2:], GENES, split(sections))[1], 64)
@@ -146,13 +141,25 @@ def test_without_validation_the_last_epoch_is_kept(
 
 
 def test_the_average_of_the_weights_is_judged_and_kept(
-    configure: Configure, sections: list[AnnData], tmp_path: Path
+    configure: Configure, sections: list[AnnData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"optimizer__lr": 0.02, "trainer__max_epochs": 4}
     plain = run(configure, sections[:2], [], tmp_path / "plain", **settings)
+    heads, step = [], GenARModule.optimizer_step
+
+    def noted(self: GenARModule, *args: object, **kwargs: object) -> None:
+        step(self, *args, **kwargs)
+        heads.append(self.network.head.weight.detach().clone())
+
+    monkeypatch.setattr(GenARModule, "optimizer_step", noted)
     average = run(configure, sections[:2], [], tmp_path / "ema", **settings, trainer__ema=0.9)
     assert log(tmp_path / "ema")["loss"].dropna().tolist() == log(tmp_path / "plain")["loss"].dropna().tolist()
-    assert not torch.equal(plain.network.head.weight, average.network.head.weight)
+    assert torch.equal(plain.network.head.weight, heads[-1])
+    expected = heads[0]
+    for updates, head in enumerate(heads[1:], 1):
+        decay = min(0.9, (1 + updates) / (10 + updates))
+        expected = decay * expected + (1 - decay) * head
+    assert torch.allclose(average.network.head.weight, expected, atol=1e-6)
 
 
 def test_the_average_forgets_sooner_at_the_start(configure: Configure, sections: list[AnnData]) -> None:
@@ -199,6 +206,58 @@ def test_an_interrupted_training_goes_on_as_it_would_have(
     a, b = log(tmp_path / "whole"), log(tmp_path / "run")
     pd.testing.assert_frame_equal(a, b[a.columns])
     assert (tmp_path / "run" / "fit.json").read_text() == (tmp_path / "whole" / "fit.json").read_text()
+
+
+def test_a_training_that_dies_after_its_last_epoch_is_not_trained_on(
+    configure: Configure, sections: list[AnnData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"trainer__patience": 1, "trainer__max_epochs": 12, "optimizer__lr": 0.03}
+    whole = run(configure, sections[:2], sections[2:], tmp_path / "whole", **settings)
+    assert best_epoch(tmp_path / "whole") < 11
+    done = fitting._done
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("power failure")
+
+    monkeypatch.setattr(fitting, "_done", dies)
+    with pytest.raises(RuntimeError, match="power failure"):
+        run(configure, sections[:2], sections[2:], tmp_path / "run", **settings)
+    monkeypatch.setattr(fitting, "_done", done)
+    assert run(configure, sections[:2], sections[2:], tmp_path / "run", **settings).sha256 == whole.sha256
+    assert (tmp_path / "run" / "fit.json").read_text() == (tmp_path / "whole" / "fit.json").read_text()
+
+
+def test_what_cannot_be_resumed_is_told(
+    configure: Configure, sections: list[AnnData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(self: GenARModule) -> None:
+        if self.current_epoch == 1:
+            raise RuntimeError("power failure")
+
+    monkeypatch.setattr(GenARModule, "on_train_epoch_start", dies, raising=False)
+    with pytest.raises(RuntimeError, match="power failure"):
+        run(configure, sections, [], tmp_path / "run")
+    with pytest.raises(ConfigError, match="model: the panel or its groups are not those"):
+        run(configure, sections, [], tmp_path / "run", hierarchy__method="random")
+    last = tmp_path / "run" / "last.ckpt"
+    last.write_bytes(last.read_bytes()[:1000])
+    with pytest.raises(ModelError, match=r"last.ckpt: it is damaged .*; remove it"):
+        run(configure, sections, [], tmp_path / "run")
+
+
+def test_a_loss_that_is_no_number_ends_the_training(
+    configure: Configure, sections: list[AnnData], tmp_path: Path
+) -> None:
+    sections[0].obsm[keys.features("efficientnet_lite0")][3, 0] = np.nan
+    with pytest.raises(ConfigError, match=r"optimizer.lr: the loss is nan at step \d; set it lower than 0.001"):
+        run(configure, sections, [], tmp_path / "run")
+
+
+def test_validation_is_not_told_the_depth_of_its_section(configure: Configure, sections: list[AnnData]) -> None:
+    sections[2].X = sections[2].X * 5
+    model, (_, held_out) = prepare(configure(), sections[:2], sections[2:], GENES, split(sections))
+    assert held_out is not None
+    np.testing.assert_allclose(held_out.log_library_size, np.log(model.info.library_size), rtol=1e-6)
 
 
 def test_arithmetic_and_memory_change_no_more_than_rounding(

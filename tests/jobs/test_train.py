@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -82,7 +83,9 @@ def test_folds_are_judged_beside_the_baselines_and_the_model_tells_of_them(
     pd.testing.assert_series_equal(
         final.panel[keys.HELDOUT_PCC], by_gene.mean(axis=1).reindex(final.panel.index), check_names=False, rtol=1e-4
     )
-    for name in ("curves.png", "hierarchy.png", "train.log", "folds/patient_A/genes-A.png"):
+    assert "patient B" in (run / "train.log").read_text()  # the check, which came before the folder was there
+    assert "patient A" not in (run / "model" / "config.json").read_text()
+    for name in ("curves.png", "hierarchy.png", "folds/patient_A/genes-A.png", "folds/patient_A/curves.png"):
         assert (run / name).stat().st_size > 500
     card = (run / "model" / "README.md").read_text()
     assert "**Optimistic**" not in card
@@ -121,6 +124,38 @@ def test_a_shared_patient_is_told_on_the_card(configure: Configure, cohort: Path
     assert refit is not None
     assert set(refit.train) == {"B", "C"}
     assert store.load(tmp_path / "run" / "folds" / "A" / "selection" / "model").info.sections != ("B", "C")
+
+
+@pytest.mark.usefixtures("cached")
+def test_spots_of_two_kinds_are_not_mixed(configure: Configure, cohort: Path) -> None:
+    import anndata as ad
+
+    path = cohort.parent / "C.h5ad"
+    section = ad.read_h5ad(path)
+    lattice = np.stack(np.meshgrid(np.arange(150, 551, 50), np.arange(150, 551, 50)), axis=-1).reshape(-1, 2) * 1.0
+    section.obsm[keys.SPATIAL] = lattice[: section.n_obs]
+    section.write_h5ad(path)
+    with pytest.raises(DataError, match=r"their spots differ: st spots of 100 µm \(A\), grid spots of 100 µm \(C\)"):
+        training.load(configure(data__root=str(cohort), **HOLDOUT))
+
+
+@pytest.mark.usefixtures("cached")
+def test_genes_by_id_and_by_symbol_are_one(configure: Configure, cohort: Path) -> None:
+    """A has both; B has ids, two of which share a symbol with another gene."""
+    import anndata as ad
+
+    names = {f"GENE{i}": f"ENSG{i:011d}" for i in range(10)}
+    for name in "AB":
+        path = cohort.parent / f"{name}.h5ad"
+        section = ad.read_h5ad(path)
+        if name == "A":
+            section.var[keys.GENE_IDS] = [names[g] for g in section.var_names]
+        else:
+            section.var_names = [names[g] for g in section.var_names[:8]] + ["GENE0", "GENE9"]
+        section.write_h5ad(path)
+    data = training.load(configure(data__root=str(cohort), **HOLDOUT, panel__min_sections=1))
+    assert data.panels["final"].str.startswith("GENE").all()
+    assert {"GENE7", "GENE9"} <= set(data.sections["B"].var_names)
 
 
 @pytest.mark.usefixtures("cached")
@@ -270,6 +305,30 @@ def test_two_processes_have_the_losses_of_one(configure: Configure, cohort: Path
     a, b = (pd.read_csv(tmp_path / name / "metrics.csv") for name in ("one", "two"))
     assert a["loss"].notna().sum() >= 3
     pd.testing.assert_frame_equal(a, b[a.columns], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("cached")
+def test_finished_folds_are_not_judged_again(
+    configure: Configure, cohort: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The power fails after the first fold was judged, and the model's description must survive it."""
+    config = configure(data__root=str(cohort), **PATIENTS, split__method="kfold", split__folds=2, trainer__max_epochs=1)
+    evaluate, judged = training.evaluate, []
+
+    def counted(model: store.Model, *args: object) -> object:
+        judged.append(model.info.sections)
+        if len(judged) == 2:
+            raise RuntimeError("power failure")
+        return evaluate(model, *args)
+
+    monkeypatch.setattr(training, "evaluate", counted)
+    with pytest.raises(RuntimeError, match="power failure"):
+        train(config)
+    table = train(config, resume=True)
+    assert len(judged) == 3
+    assert table["section"].nunique() == 4
+    monkeypatch.setattr(training, "evaluate", lambda *_: pytest.fail("judged again"))
+    pd.testing.assert_frame_equal(train(config, resume=True), table)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,18 @@ def test_what_was_not_measured_does_not_count(network, spots, settings, distribu
     assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
 
 
+@pytest.mark.parametrize("settings", [*FORMS.values(), CUMULATIVE], ids=[*FORMS, "cumulative"])
+@pytest.mark.parametrize("scales", [1, 4])
+def test_every_parameter_that_is_trained_has_a_gradient(network, spots, tree, settings, scales) -> None:
+    """Else processes that train together wait for it."""
+    if scales == 1:
+        tree, settings = Hierarchy(tree.groups[-1:]), settings | {"gene_attention": "scale"}
+        settings |= {} if settings.get("decoder") != "cumulative" else {"gene_attention": "coarser"}
+    net = network(tree, **settings)
+    net.loss(spots(), torch.arange(21).view(3, 7)).backward()
+    assert [name for name, p in net.named_parameters() if p.requires_grad and p.grad is None] == []
+
+
 def test_values_between_tokens_are_embedded_between_them(network) -> None:
     net = network()
     token = net.token.weight
