@@ -174,8 +174,8 @@ class TrainerConfig(_Strict):
     ema
         Decay a step of the running average of the weights that is judged and kept; 0 for the weights themselves.
     monitor
-        What of the held-out spots, predicted free-running, chooses the epoch and stops the training: ``"pcc"``, the
-        mean correlation over genes, or ``"nll"``, the negative log-likelihood of a count.
+        What of the held-out spots, predicted free-running, chooses the epoch and stops the training: ``"nll"``, the
+        negative log-likelihood of a count, or ``"pcc"``, the mean correlation over genes, which is blind to their level.
     patience
         Epochs without improvement after which training stops.
     refit
@@ -204,7 +204,7 @@ class TrainerConfig(_Strict):
     gradient_clip: float = Field(1.0, gt=0)
     precision: Literal["auto", "32-true", "bf16-mixed"] = "auto"
     ema: float = Field(0.0, ge=0, lt=1)
-    monitor: Literal["pcc", "nll"] = "pcc"
+    monitor: Literal["nll", "pcc"] = "nll"
     patience: int = Field(10, ge=1)
     refit: bool = False
     workers: int = Field(0, ge=0)

@@ -72,6 +72,7 @@ def test_folds_are_judged_beside_the_baselines_and_the_model_tells_of_them(
     run = tmp_path / "run"
     pd.testing.assert_frame_equal(pd.read_csv(run / "heldout.csv"), heldout)
     splits = json.loads((run / "split.json").read_text())
+    assert list(splits.pop("features")) == list("ABCD")
     assert list(splits) == ["patient A", "patient B", "patient C", "patient D", "final"]
     for name, split in splits.items():
         model = store.load(run / "model" if name == "final" else run / "folds" / name.replace(" ", "_") / "model")
