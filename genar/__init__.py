@@ -9,13 +9,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from genar import datasets, pl, pp, read, tl
+    from genar import datasets, metrics, pl, pp, read, tl
     from genar.jobs.predict import predict
 
 __version__ = version("genar")
-__all__ = ["__version__", "datasets", "pl", "pp", "predict", "read", "tl"]
+__all__ = ["__version__", "datasets", "metrics", "pl", "pp", "predict", "read", "tl"]
 
-_SUBMODULES = ("datasets", "pl", "pp", "read", "tl")
+_SUBMODULES = ("datasets", "metrics", "pl", "pp", "read", "tl")
 
 
 def __getattr__(name: str) -> object:

@@ -197,6 +197,8 @@ def find(name: str | Path) -> Path:
                 return directory
         except OSError as e:  # a name that is too long
             raise ModelError(str(name), f"it cannot be looked up ({e.strerror})", "give a model directory") from e
+    if (Path(name) / "model" / CONFIG).is_file():
+        raise ModelError(str(name), "it is a run folder", f"give the model in it, {Path(name) / 'model'}")
     bundled = sorted(p.parent.name for p in BUNDLED.glob(f"*/{CONFIG}"))
     raise ModelError(
         str(name), "there is no such model", f"give a model directory or a bundled name ({', '.join(bundled)})"

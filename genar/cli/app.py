@@ -34,7 +34,8 @@ EPILOG = """\
 examples:
   genar demo
   genar predict slide.svs -o results
-  genar train configs/her2st-mini.yaml --data DIR
+  genar check samples.csv
+  genar train configs/visium.yaml --data samples.csv
 
 'genar COMMAND --help' tells more. For research use only, not for diagnosis."""
 

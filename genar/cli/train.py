@@ -16,9 +16,9 @@ regression and of the gene mean."""
 
 EPILOG = """\
 examples:
-  genar train configs/her2st-mini.yaml --data DIR --output runs/mine
-  genar train configs/visium.yaml --data samples.csv --name lung --resume
-  genar train configs/her2st-mini.yaml --model.width 128 --trainer.max_epochs 5
+  genar train configs/visium.yaml --data samples.csv -o runs/lung --name lung
+  genar train configs/hest.yaml --data hest_data --resume
+  genar train configs/her2st-mini.yaml --data her2st --model.width 128
   genar train configs/her2st-mini.yaml --print-config"""
 
 YAML = (".yaml", ".yml")
@@ -74,7 +74,8 @@ def _train(config: "TrainConfig", args: argparse.Namespace) -> int:
     heldout = train(config, resume=args.resume, overwrite=args.overwrite)
     if is_first_process():
         if len(heldout):
-            print(f"held out, mean of {heldout['section'].nunique()} sections:")
+            number = heldout["section"].nunique()
+            print(f"held out, {f'mean of {number} sections' if number > 1 else '1 section'}:")
             print(means(heldout).round(3).to_string(index=False))
         print(f"wrote {config.output / 'model'}")
     return 0

@@ -171,7 +171,8 @@ def _holdout(config: SplitConfig, by_patient: Mapping[str, list[str]], seed: int
         unknown = [name for name in config.test if name not in by_patient and name not in sections]
         if unknown:
             have = ", ".join((*by_patient, *sections)[:20])
-            raise ConfigError("split.test", f"there is no patient or section {unknown[0]}", f"choose among {have}")
+            why = f"the data have no patient or section {unknown[0]}"
+            raise ConfigError("split.test", why, f"choose among {have} with --split.test or in the configuration")
         return [s for patient, own in by_patient.items() for s in own if {patient, s} & set(config.test)]
     _enough(len(by_patient), 2, "patients", config.method)
     drawn = _some(list(by_patient), config.test_share, np.random.default_rng(seed))
@@ -210,6 +211,11 @@ def _enough(found: int, needed: int, what: str, method: str) -> None:
 
 def _check(config: SplitConfig, splits: Mapping[str, Split]) -> None:
     """Raise if a run has nothing to train on, or a patient is on two sides unannounced."""
+    known = {patient for split in splits.values() for patient in split.patients.values()}
+    for patient in config.shared_patients:
+        if patient not in known:
+            have = ", ".join(sorted(known)[:20])
+            raise ConfigError("split.shared_patients", f"there is no patient {patient}", f"choose among {have}")
     for name, split in splits.items():
         if not split.train:
             raise ConfigError("split", f"nothing is left to train on in {name}", "hold out less")

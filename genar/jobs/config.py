@@ -175,7 +175,7 @@ class TrainerConfig(_Strict):
         Decay a step of the running average of the weights that is judged and kept; 0 for the weights themselves.
     monitor
         What of the held-out spots, predicted free-running, chooses the epoch and stops the training: ``"nll"``, the
-        negative log-likelihood of a count, or ``"pcc"``, the mean correlation over genes, which is blind to their level.
+        negative log-likelihood of a count, or ``"pcc"``, the mean correlation over genes, which is blind to the level.
     patience
         Epochs without improvement after which training stops.
     refit

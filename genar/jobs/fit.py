@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,6 +37,7 @@ from genar.write.card import model_card
 logger = logging.getLogger("genar")
 
 MODEL, METRICS, LAST, DONE = "model", "metrics.csv", "last.ckpt", "fit.json"
+SHOWN = ("loss", "val_nll", "val_pcc")
 LOGGED = 5  # steps between two lines of the log
 MOST_CLUSTERED = 20_000  # spots that describe a gene when genes are clustered
 
@@ -86,6 +88,10 @@ class Keep(L.Callback):
             if trainer.is_global_zero:
                 network = cast("GenARModule", pl_module).judged
                 save(Model(self.model.info, self.model.panel, network), self.directory, self.card)
+        figures = {name: float(trainer.callback_metrics[name]) for name in SHOWN if name in trainer.callback_metrics}
+        line = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        kept = " (kept)" if self.epoch == epoch and self.monitor else ""
+        logger.log(logging.DEBUG if sys.stderr.isatty() else logging.INFO, "epoch %d: %s%s", epoch, line, kept)
         waited = self.monitor is not None and epoch - self.epoch >= self.settings.patience
         self.finished = waited or epoch == self.epochs
         trainer.should_stop |= self.finished
@@ -143,7 +149,9 @@ def fit(
     -------
     The model, loaded from its directory.
     """
-    if not (folder / DONE).exists():
+    if (folder / DONE).exists():
+        logger.info("this training was finished before")
+    else:
         L.seed_everything(config.seed, workers=True, verbose=False)
         model, tables = prepare(config, train, validation, genes, split)
         _run(config, model, tables, folder, epochs)
@@ -250,6 +258,7 @@ def _run(
     )  # fmt: skip
     if state is not None:
         keep.load_state_dict(state["callbacks"]["Keep"])
+        logger.info("going on after epoch %d", state["epoch"] + 1)
     if state is None or not state["callbacks"]["Keep"]["finished"]:
         steps = len(Batches(table, settings.batch_size, config.seed))
         trainer = _trainer(config, keep, folder, steps, 0 if state is None else state["global_step"])
@@ -295,10 +304,12 @@ def _trainer(config: TrainConfig, keep: Keep, folder: Path, steps: int, step: in
     if precision == "auto":
         precision = "bf16-mixed" if cuda and torch.cuda.is_bf16_supported() else "32-true"
     last = ModelCheckpoint(folder, filename="last", save_on_train_epoch_end=True, enable_version_counter=False)
-    callbacks: list[L.Callback] = [keep, last, RichProgressBar(), LearningRateMonitor("step")]
+    callbacks: list[L.Callback] = [keep, last, LearningRateMonitor("step")]
+    if sys.stderr.isatty():
+        callbacks.append(RichProgressBar())
     loggers: list[Any] = [_log(folder, step)]
     if settings.tensorboard:
-        loggers.append(TensorBoardLogger(folder, name="", version="tensorboard"))
+        loggers.append(TensorBoardLogger(folder, name="tensorboard", version=""))
     return L.Trainer(
         max_epochs=settings.max_epochs,
         accelerator="cuda" if cuda else "cpu",
@@ -308,6 +319,7 @@ def _trainer(config: TrainConfig, keep: Keep, folder: Path, steps: int, step: in
         precision=precision,
         gradient_clip_val=settings.gradient_clip,
         logger=loggers,
+        enable_progress_bar=sys.stderr.isatty(),
         callbacks=callbacks,
         plugins=[BesideIO()],
         enable_model_summary=False,
@@ -329,7 +341,11 @@ def _log(folder: Path, step: int) -> CSVLogger:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Experiment logs directory")  # that it is not empty, and begun anew
         for row in before:
-            known: dict[str, Any] = {name: float(value) for name, value in row.items() if name != "step" and value}
+            known: dict[str, Any] = {
+                name: int(value) if name == "epoch" else float(value)
+                for name, value in row.items()
+                if name != "step" and value
+            }
             log.log_metrics(known, int(row["step"]))
         if before:
             log.save()

@@ -9,7 +9,7 @@ from anndata import AnnData
 
 from genar import pl
 from genar.data.spots import counts_of
-from genar.jobs.fit import METRICS
+from genar.jobs.fit import METRICS, best_epoch
 from genar.store import Model
 
 CURVES, HIERARCHY = "curves.png", "hierarchy.png"
@@ -17,9 +17,9 @@ MOST_DRAWN = 20_000  # spots that genes are correlated over
 
 
 def draw_curves(training: Path, folder: Path) -> None:
-    """Draw the learning curves of a training into a folder."""
+    """Draw the learning curves of a finished training, with the epoch that was kept, into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    pl.curves(pd.read_csv(training / METRICS)).savefig(folder / CURVES)
+    pl.curves(pd.read_csv(training / METRICS), kept=best_epoch(training)).savefig(folder / CURVES)
 
 
 def draw_hierarchy(model: Model, sections: Sequence[AnnData], folder: Path) -> None:

@@ -12,6 +12,7 @@ from genar.errors import ConfigError, ModelError, OutputError
 from genar.estimate import Estimator
 from genar.model.decoding import Decoding
 from genar.pl import save_overview
+from genar.read.placement import placement
 from genar.read.places import PLACES, spots_at, spots_of
 from genar.slide.lattice import LATTICES, Lattice, lattice
 from genar.slide.open import open_slide
@@ -104,7 +105,9 @@ def predict(
     measured = None if at is None or at.suffix.lower() in PLACES else spots_of(at, Path(slide), mpp)
     with open_slide(slide, mpp if measured is None else metadata(measured)[keys.MPP]) as opened:
         if measured is not None:
-            adata = measured
+            adata, where = measured, placement(measured)
+            if where.error or where.warning:
+                logger.warning("%s on %s: %s", at, Path(slide).name, where.error or where.warning)
         elif at is not None:
             adata = spots_at(at, opened, geometry)
         else:

@@ -82,7 +82,8 @@ def sources(config: TrainConfig) -> list[Source]:
     missing = [name for name in wanted if name not in found]
     if missing:
         have = ", ".join(list(found)[:20])
-        raise ConfigError("data.sections", f"{config.data.root} has no section {missing[0]}", f"it has {have}")
+        remedy = f"it has {have}; name some, or take all with --data.sections null"
+        raise ConfigError("data.sections", f"{config.data.root} has no section {missing[0]}", remedy)
     return [replace(found[name], mpp=found[name].mpp or config.data.mpp) for name in wanted]
 
 

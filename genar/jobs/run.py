@@ -73,8 +73,8 @@ class RunFolder:
         here, there = _flat(config.model_dump(mode="json")), _flat(begun)
         other = sorted(k for k in here.keys() | there.keys() if here.get(k) != there.get(k) and k != "output")
         if other:
-            key = other[0]
-            why = f"the run was begun with {key}: {there.get(key)}, not {here.get(key)}"
+            said = ", ".join(f"{key}: {there.get(key)} (now {here.get(key)})" for key in other[:3])
+            why = f"the run was begun with other settings, {said}{', ...' * (len(other) > 3)}"
             raise ConfigError(path, why, "resume it with its own settings, or add --overwrite to begin anew")
 
     def begin(self, config: TrainConfig, runs: Mapping[str, Split], features: Mapping[str, str]) -> None:

@@ -23,7 +23,7 @@ from genar.jobs.run import HELDOUT, HELDOUT_GENES, RunFolder, is_first_process
 from genar.store import Model, describe
 from genar.store import load as load_model
 from genar.write.atomic import ELSEWHERE, beside
-from genar.write.card import model_card
+from genar.write.card import means, model_card
 
 __all__ = ["TrainConfig", "train"]
 
@@ -101,6 +101,9 @@ def train(config: TrainConfig, *, resume: bool = False, overwrite: bool = False)
             folder.begin(config, data.runs, {name: s.uns[FEATURES] for name, s in data.sections.items()})
             begin_log()
             return _train(config, data, folder)
+        except KeyboardInterrupt:
+            logger.info("%s holds what was done; go on with --resume", config.output)
+            raise
         except OSError as e:
             if e.errno not in UNWRITABLE:
                 raise
@@ -147,8 +150,21 @@ def _train(config: TrainConfig, data: Data, folder: RunFolder) -> pd.DataFrame:
     model.panel[keys.HELDOUT_PCC] = by_gene.mean(axis=1).reindex(model.panel.index)
     shared = sorted({patient for split in data.runs.values() for patient in split.shared})
     describe(model, folder.root / MODEL, model_card(model.info, config.card, heldout, shared, data.unknown))
+    _warn(heldout)
     draw_hierarchy(model, data.of(data.runs[FINAL].train), folder.root)
     return heldout
+
+
+def _warn(heldout: pd.DataFrame) -> None:
+    """Say so if the model is not worth having."""
+    if heldout.empty:
+        return
+    error = means(heldout).set_index("method")["MSE"]
+    if error["GenAR"] >= error["gene mean"]:
+        logger.warning(
+            "on held-out sections the model errs more (MSE %.3f) than each gene's mean does (%.3f): do not use it; "
+            "train longer, on more sections, or a smaller network", error["GenAR"], error["gene mean"],
+        )  # fmt: skip
 
 
 def train_one(config: TrainConfig, data: Data, run: str, folder: Path) -> Model:

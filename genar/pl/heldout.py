@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import EllipseCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from genar import keys
@@ -104,6 +105,7 @@ def _ranks(ax: Axes, r: NDArray[np.float64], chosen: dict[str, NDArray[np.int64]
     undefined = f"; undefined for {n_genes - r.size}" if n_genes > r.size else ""
     ax.set_title(f"{n_genes:,} genes: mean PCC {np.mean(r):.3f}, median {np.median(r):.3f}{undefined}", fontsize=8)
     ax.set_xlabel("genes by correlation", fontsize=8)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_ylabel("PCC", fontsize=8)
     ax.tick_params(labelsize=7)
     ax.spines[["top", "right"]].set_visible(False)

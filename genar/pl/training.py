@@ -136,7 +136,7 @@ def _strips(ax: Axes, groups: dict[int, NDArray[np.int64]]) -> None:
         ax.axvline(edge, color="white", lw=2)
 
 
-def curves(metrics: pd.DataFrame, monitor: str | None = None) -> Figure:
+def curves(metrics: pd.DataFrame, monitor: str | None = None, *, kept: int | None = None) -> Figure:
     """Draw the training loss, the held-out metrics and the learning rate over the epochs, and mark the best epoch.
 
     Parameters
@@ -147,6 +147,9 @@ def curves(metrics: pd.DataFrame, monitor: str | None = None) -> Figure:
     monitor
         The metric that chooses the best epoch, by its column: highest for a name that ends in ``pcc``, lowest for
         others. By default ``val_pcc``, or the first ``val_...`` there is.
+
+    kept
+        The epoch to mark, where it is known which was kept; by default the best by ``monitor``.
 
     Returns
     -------
@@ -172,7 +175,7 @@ def curves(metrics: pd.DataFrame, monitor: str | None = None) -> Figure:
     for column, ax in panels.items():
         _curve(ax, time, metrics[column], column)
     if monitor is not None:
-        _mark_best(panels, time, metrics[monitor], monitor)
+        _mark(panels, time, metrics[monitor], monitor, kept)
     panels[columns[-1]].set_xlabel("epochs")
     panels[columns[-1]].xaxis.set_major_locator(MaxNLocator(integer=True))
     figure.align_ylabels()
@@ -198,7 +201,7 @@ def _curve(ax: Axes, time: NDArray[np.float64], values: pd.Series, name: str) ->
         mean = pd.Series(y).groupby(epoch).mean()
         ax.plot(x, y, color=GREY, lw=0.6, alpha=0.7)
         x, y = mean.index.to_numpy(), mean.to_numpy()
-    dots = "o" if name.startswith("val_") and len(x) <= 60 else ""
+    dots = "o" if len(x) <= (60 if name.startswith("val_") else 3) else ""
     ax.plot(x, y, color=ORANGE if name.startswith("val_") else BLUE, lw=1.6, marker=dots, ms=3)
     title = "learning rate" if name.startswith("lr") else TITLES.get(name.removeprefix("val_"), name)
     ax.set_ylabel(title, fontsize=8)
@@ -209,14 +212,20 @@ def _curve(ax: Axes, time: NDArray[np.float64], values: pd.Series, name: str) ->
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _mark_best(panels: dict[str, Axes], time: NDArray[np.float64], values: pd.Series, monitor: str) -> None:
-    """Mark the best epoch in every panel, with its value in its own."""
+def _mark(
+    panels: dict[str, Axes], time: NDArray[np.float64], values: pd.Series, monitor: str, kept: int | None
+) -> None:
+    """Mark the kept epoch, or the best, in every panel, with the monitored value in its own."""
     known = values.notna().to_numpy()
     x, y = time[known], values.to_numpy(np.float64)[known]
-    best = int(np.argmax(y) if monitor.endswith("pcc") else np.argmin(y))
+    if kept is not None:
+        best = int(np.abs(x - kept).argmin())
+    else:
+        best = int(np.argmax(y) if monitor.endswith("pcc") else np.argmin(y))
     for ax in panels.values():
         ax.axvline(x[best], color="black", lw=0.8, ls=(0, (4, 3)), zorder=0)
     ax = panels[monitor]
     ax.plot(x[best], y[best], marker="*", ms=11, color="black", mec="white", mew=0.8, zorder=5)
-    text = f"best: {y[best]:.3f} after {x[best]:.0f} epoch{'s' if round(x[best]) != 1 else ''}"
+    what, plural = "best" if kept is None else "kept", "s" if round(x[best]) != 1 else ""
+    text = f"{what}: {y[best]:.3f} after {x[best]:.0f} epoch{plural}"
     ax.set_title(text, fontsize=8, loc="right", pad=3)

@@ -11,7 +11,7 @@ from genar.errors import DataError
 from genar.read.counts import find_counts
 from genar.read.finish import assemble, describe, given, in_tissue
 from genar.read.geometry import measure_lattice
-from genar.read.image import REMEDY
+from genar.read.image import REMEDY, SUFFIXES
 from genar.read.table import centres_of, libraries_of, patient_of, read_table
 from genar.slide.open import open_slide
 from genar.slide.section import place
@@ -97,9 +97,13 @@ def _library(table: AnnData, library: str | None) -> dict[str, Any]:
 
 
 def _own_image(described: dict[str, Any], path: Path) -> Path:
-    """Find the image that a file names itself."""
+    """Find the image that a file names itself, or that lies beside it under its name."""
     if keys.SOURCE_IMAGE not in described:
-        raise DataError(path, "it does not say which image its spots lie on", REMEDY)
+        beside = [p for p in path.parent.iterdir() if p.stem == path.stem and p.suffix.lower() in SUFFIXES]
+        if len(beside) == 1:
+            return beside[0]
+        why = f"neither does it say which image its spots lie on, nor does one called {path.stem} lie beside it"
+        raise DataError(path, why, REMEDY)
     image = path.parent / str(described[keys.SOURCE_IMAGE])
     if not image.exists():
         raise DataError(path, f"its image, {described[keys.SOURCE_IMAGE]}, is not there", REMEDY)

@@ -28,6 +28,7 @@ class Placement:
     measured_pitch_um: float | None = None
     on_tissue: float | None = None
     better_fit: str | None = None
+    mirrored: bool = False
     error: str | None = None
     warning: str | None = None
 
@@ -46,11 +47,12 @@ def placement(section: AnnData) -> Placement:
         why = f"{lost} of {len(xy)} spots have coordinates that are not numbers"
         return replace(found, error=f'{why}; give every spot its place in obsm["spatial"]')
     pixels = pitch_px(xy)
-    found = replace(found, measured_pitch_um=None if pixels is None else pixels * mpp)
+    found = replace(found, measured_pitch_um=None if pixels is None else pixels * mpp, mirrored=_mirrored(section))
     if outside(xy, size).any():
         return replace(found, error=_outside(xy, size, found))
     mask = tissue(section)
-    if error := _pitch(xy, size, mask, found, mpp):
+    measured = str(known[keys.MPP_SOURCE]).startswith("measured")
+    if error := _pitch(xy, size, mask, found, None if measured else mpp):
         return replace(found, error=error, on_tissue=float(on_mask(mask, xy).mean()))
     return _on_tissue(xy, size, mask, found, _own_resolution(known.get(keys.SOURCE_IMAGE), mpp))
 
@@ -73,6 +75,9 @@ def _on_tissue(
     if share < FEW_ON_TISSUE:
         why = f"only {share:.0%} of its spots lie on tissue{because}"
         return replace(found, warning=f"{why}; look at them with --overlay")
+    if found.mirrored:
+        why = "its array lies mirrored in the image, as when x and y are swapped"
+        return replace(found, warning=f"{why}; look at it with --overlay, and swap them if spots are off the tissue")
     if disagreement:  # the pitch, which is as it should be, is the evidence
         right = "the section's is taken, by which its spots are as far apart as they should be"
         return replace(found, warning=f"{disagreement}; {right}")
@@ -108,8 +113,11 @@ def _undone(factor: float) -> str:
     return f"divided by {factor:.3g}" if factor > 1 else f"multiplied by {1 / factor:.3g}"
 
 
-def _pitch(xy: Points, size: tuple[int, int], mask: TissueMask, found: Placement, mpp: float) -> str | None:
-    """Say that the spots' distance is not the declared one, and whether it is the coordinates or the resolution."""
+def _pitch(xy: Points, size: tuple[int, int], mask: TissueMask, found: Placement, mpp: float | None) -> str | None:
+    """Say that the spots' distance is not the declared one, and whether it is the coordinates or the resolution.
+
+    Where that was measured from the array, ``mpp`` is None, and the spots do not lie as on the array.
+    """
     factor = _factor(found)
     if factor is None:
         return None
@@ -117,7 +125,19 @@ def _pitch(xy: Points, size: tuple[int, int], mask: TissueMask, found: Placement
     scaled = xy / factor
     if not outside(scaled, size).any() and on_mask(mask, scaled).mean() > max(on_mask(mask, xy).mean(), FEW_ON_TISSUE):
         return f'{why}, and fit the tissue when {_undone(factor)}; do so in obsm["spatial"], or {OTHER_IMAGE}'
-    return f"{why}; its resolution of {mpp:.4g} µm/px is wrong, {mpp / factor:.4g} would fit: give that with --mpp"
+    if mpp is None:
+        what = "rows and columns, or the kind of array, are not what the format says"
+        return f"{why}, though the resolution was measured by them: {what}; give it as an .h5ad or in its own format"
+    return f"{why}; its resolution of {mpp:.4g} µm/px is wrong, {mpp / factor:.4g} would fit: give that as its mpp"
+
+
+def _mirrored(section: AnnData) -> bool:
+    """Tell whether a Visium array, whose columns run right and rows down, lies mirrored in the image."""
+    if metadata(section)[keys.LATTICE] != "visium" or not {keys.ARRAY_ROW, keys.ARRAY_COL} <= set(section.obs):
+        return False
+    array = section.obs[[keys.ARRAY_COL, keys.ARRAY_ROW]].to_numpy(np.float64)
+    fit, *_ = np.linalg.lstsq(np.column_stack([array, np.ones(len(array))]), centres(section), rcond=None)
+    return bool(np.linalg.det(fit[:2]) < 0)
 
 
 def _own_resolution(image: str | None, mpp: float) -> str | None:

@@ -63,7 +63,8 @@ def _table(path: Path) -> pd.DataFrame:
     missing = [column for column in COLUMNS if column not in table]
     if missing:
         why = f"it lacks the column {' and '.join(missing)} (it has {', '.join(map(str, table.columns))})"
-        raise DataError(path, why, "give x and y in level-0 pixels")
+        sheet = ", or one section of this sample sheet by its own path" if "path" in table else ""
+        raise DataError(path, why, f"give x and y in level-0 pixels{sheet}")
     named = "barcode" if "barcode" in table else str(table.columns[0])
     names = table[named].fillna("") if named not in COLUMNS else table.index.astype(str)
     xy = {column: pd.to_numeric(table[column], errors="coerce").to_numpy(np.float64) for column in COLUMNS}

@@ -25,7 +25,6 @@ __all__ = ["Cohort", "SectionReport", "check", "check_all", "check_source", "coh
 
 LOW_LIBRARY = 200  # median counts a spot; Visium and legacy ST give thousands
 GOOD_MATCH = 0.5  # share of Ensembl ids whose symbol is known, below which it is worth saying
-MEASURED = "measured"  # how a reader begins to say that it measured the resolution
 UNKNOWN = "unknown"  # and that it does not know the patient
 
 
@@ -207,8 +206,4 @@ def _warnings(report: SectionReport) -> list[str]:
         said.append(f"its median library size is only {report.library_size:g}; expect little of it, or use larger bins")
     if report.patient is None:
         said.append("its patient is not known; name it, or it counts as a patient of its own when splitting")
-    if str(report.mpp_source).startswith(MEASURED):
-        said.append(
-            f"its resolution, {report.mpp:.4g} µm/px, is {report.mpp_source}; give it with --mpp if you know it"
-        )
     return said

@@ -55,7 +55,7 @@ def test_the_test_set_of_holdout_may_be_named_by_patient_or_section() -> None:
     assert sorted(runs(method="holdout", test=["B", "E"])["final"].test) == ["B1", "B2", "E1", "E2"]
     named = {"method": "holdout", "test": ["B1"], "shared_patients": ["B"]}
     assert sorted(runs(**named)["final"].test) == ["B1"]
-    with pytest.raises(ConfigError, match="there is no patient or section X; choose among A, B"):
+    with pytest.raises(ConfigError, match="the data have no patient or section X; choose among A, B"):
         runs(method="holdout", test=["X"])
     with pytest.raises(ValidationError, match="under holdout alone"):
         runs(method="kfold", test=["B"])
@@ -69,6 +69,11 @@ def test_a_patient_on_two_sides_must_be_named() -> None:
     found = runs(method="leave_one_section_out", shared_patients=list("ABCDEF"))
     assert list(found) == [*COHORT, "final"]
     assert found["A1"].shared == ("A",)  # the test section's patient; validation is of whole patients
+
+
+def test_a_shared_patient_must_be_there() -> None:
+    with pytest.raises(ConfigError, match="split.shared_patients: there is no patient Z; choose among A, B"):
+        runs(shared_patients=["Z"])
 
 
 def test_validation_by_section_shares_its_patient() -> None:

@@ -32,10 +32,13 @@ def test_a_section(cut: Cut, tmp_path: Path) -> None:
 
 def test_image_and_resolution_that_the_data_give(cut: Cut, tmp_path: Path) -> None:
     path = layouts.write_h5ad(cut[0], tmp_path / "a.h5ad", cut[1])
-    with pytest.raises(DataError, match="does not say which image"):
-        genar.read.h5ad(path)
+    assert metadata(genar.read.h5ad(path, mpp=0.687))[keys.SLIDE_NAME] == "a.tif"  # which lies beside it
     with pytest.raises(SlideError, match="--mpp"):
-        genar.read.h5ad(path, image=path.with_suffix(".tif"))
+        genar.read.h5ad(path)
+    alone = path.rename(tmp_path / "other.h5ad")
+    with pytest.raises(DataError, match="neither does it say which image .* nor does one called other lie beside it"):
+        genar.read.h5ad(alone)
+    path = alone.rename(path)
     own = layouts.write_image(tmp_path / "own.tif", cut[1], mpp=0.687)
     assert metadata(genar.read.h5ad(path, image=own))[keys.MPP] == pytest.approx(0.687, rel=1e-3)
     written = genar.read.h5ad(path, image=own, mpp=0.7, library_id="007")

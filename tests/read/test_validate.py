@@ -19,7 +19,7 @@ from genar.read.report import SectionReport, cohort, table
 from genar.read.source import Source
 from genar.read.validate import check, check_all, check_source, match_genes
 from genar.slide.lattice import ST, VISIUM, lay
-from genar.slide.section import metadata
+from genar.slide.section import centres, metadata
 from genar.slide.tissue import TissueMask
 
 MPP = 0.687
@@ -228,14 +228,32 @@ def test_what_is_worth_knowing(section: AnnData) -> None:
     counts[:3] = 0
     section.X = csr_matrix(counts)
     metadata(section)[keys.PATIENT_SOURCE] = "unknown; the section counts as a patient of its own"
-    metadata(section)[keys.MPP_SOURCE] = "measured: spots 200 µm apart lie 291.1 px apart"
     report = check(section)
     assert (report.usable, report.zero_spots, report.patient) == (True, 3, None)
-    said = ("3 of 187 spots have no counts", "its patient is not known", "its resolution, 0.687 µm/px, is measured")
+    said = ("3 of 187 spots have no counts", "its patient is not known")
     assert all(any(w.startswith(s) for w in report.warnings) for s in said)
     assert len(report.warnings) == len(said)
     section.X = csr_matrix(np.eye(*section.shape, dtype=np.int32))
     assert any("median library size is only 1" in w for w in check(section).warnings)
+
+
+def test_an_array_that_its_resolution_was_measured_by_is_not_told_another(section: AnnData) -> None:
+    known = metadata(section)
+    known[keys.MPP_SOURCE], known[keys.MPP] = "measured: spots 100 µm apart lie 440.9 px apart", 0.2268
+    known[keys.PITCH_UM] = 100.0
+    error = one_error(section)
+    assert "though the resolution was measured by them: rows and columns, or the kind of array" in error
+    assert "mpp" not in error
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_mirrored_visium_array_is_told(section: AnnData, swapped: bool) -> None:
+    """Where the tissue fills the image, the share of spots on it does not tell."""
+    known, xy = metadata(section), centres(section)
+    known[keys.LATTICE] = "visium"
+    section.obs[keys.ARRAY_COL], section.obs[keys.ARRAY_ROW] = (xy[:, ::-1] if swapped else xy).T
+    warnings = check(section).warnings
+    assert any("its array lies mirrored in the image" in w for w in warnings) == swapped
 
 
 def test_ensembl_ids_are_matched_across_sections(section: AnnData) -> None:
