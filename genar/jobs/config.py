@@ -27,7 +27,8 @@ class DataConfig(_Strict):
     sections
         Names of the sections to take; by default all that are found.
     mpp
-        Resolution of the images in µm per pixel, where the data do not tell.
+        Resolution of all images in µm per pixel, in place of what the data say or what is measured; the sample sheet's
+        goes before it.
     cache
         Folder in which features are kept; by default the user's cache folder.
     """

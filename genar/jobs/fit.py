@@ -3,6 +3,7 @@
 import csv
 import json
 import logging
+import shutil
 import sys
 import warnings
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from genar.genes import grouping
 from genar.genes.hierarchy import Blocks, Hierarchy
 from genar.jobs.config import TrainConfig, TrainerConfig
 from genar.jobs.module import GenARModule
+from genar.jobs.run import is_first_process
 from genar.slide.section import metadata
 from genar.store import Model, ModelInfo, build, load, save
 from genar.write.atomic import beside
@@ -153,6 +155,9 @@ def fit(
         logger.info("this training was finished before")
     else:
         L.seed_everything(config.seed, workers=True, verbose=False)
+        if is_first_process():
+            for left in folder.glob(f".{MODEL}.*"):  # what a killed process had begun to write
+                shutil.rmtree(left)
         model, tables = prepare(config, train, validation, genes, split)
         _run(config, model, tables, folder, epochs)
     return load(folder / MODEL)

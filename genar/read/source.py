@@ -36,7 +36,7 @@ class Source:
     image
         The full-resolution image, where the layout does not tell.
     mpp
-        Resolution of the image in µm per pixel, where the data do not tell.
+        Resolution of the image in µm per pixel, in place of what the data say.
     patient
         The patient, where the data do not tell.
     bin_um

@@ -42,8 +42,7 @@ def st(
         Resolution of the image in µm per pixel, which these JPEGs do not carry; by default measured from the spots,
         which lie 200 µm apart.
     patient
-        Name of the patient; by default the image's folder below ``ST-imgs``, else the section's first letter, as in
-        her2st.
+        Name of the patient; by default the image's folder below ``ST-imgs``; unknown where there is none.
     library_id
         What to call the section; by default ``section``.
 
@@ -78,7 +77,8 @@ def st(
         row, col = (spots.obs[column].to_numpy() for column in (keys.ARRAY_ROW, keys.ARRAY_COL))
         mpp, source = measure_mpp(xy, row, col, ST, path)
     locate(spots, picture, mpp, ST, library_id or section, mpp_source=source)
-    known = (section[:1], "first letter of the section") if image else (picture.parts[-3], "folder of the image")
+    folder = next(root.glob(f"ST-imgs/*/{name}"), None)
+    known = None if folder is None else (folder.parent.name, "folder of the image")
     return describe(spots, path, path.name, library_id or section, given(patient) or known)
 
 
