@@ -9,7 +9,8 @@ from anndata import AnnData
 
 from genar import pl
 from genar.data.spots import counts_of
-from genar.jobs.fit import METRICS, best_epoch
+from genar.jobs.fit import best_epoch
+from genar.jobs.trainer import METRICS
 from genar.store import Model
 
 CURVES, HIERARCHY = "curves.png", "hierarchy.png"
