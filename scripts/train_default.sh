@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/env.sh
 source scripts/env.sh
 python -m pip install --quiet --editable .
-genar train configs/her2st-mini.yaml ${1:+--data "$1"} --output runs/her2st-mini
+genar train configs/her2st-mini.yaml ${1:+--data "$1"} --output runs/her2st-mini --overwrite
 rm -rf genar/models/her2st-mini
 cp -r runs/her2st-mini/model genar/models/her2st-mini
 python scripts/readme_results.py

@@ -1,7 +1,7 @@
 """Spots as tensors: what a model takes of them, for training and for prediction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -76,6 +76,17 @@ def counts_of(section: AnnData, genes: pd.Index) -> NDArray[np.int32]:
     return counts
 
 
+def _stacked(sections: Sequence[AnnData], genes: pd.Index) -> NDArray[np.integer]:
+    """Return the counts of ``genes`` in all sections, [N, G], in as few bytes as hold them."""
+    largest = max((s.X.max() for s in sections if len(genes) and s.n_vars), default=0)
+    dtype = np.uint16 if largest <= np.iinfo(np.uint16).max else np.int32
+    start = np.cumsum([0, *(s.n_obs for s in sections)])
+    counts = np.empty((start[-1], len(genes)), dtype=dtype)
+    for section, first in zip(sections, start, strict=False):
+        counts[first : first + section.n_obs] = counts_of(section, genes)
+    return counts
+
+
 class Draw(NamedTuple):
     """Rows of a :class:`SpotTable`, and of each the view to take: 0 the tile as it is, i its i-th augmented view."""
 
@@ -102,7 +113,7 @@ class SpotTable(Dataset[dict[str, Tensor]]):
     neighbours, offsets
         From :func:`neighbours`, rows of this table.
     counts
-        int32 [N, G]; 0 where not measured.
+        uint16 [N, G] where that holds them, else int32; 0 where not measured.
     measured
         Which genes each slide measured, bool [S, G].
     names
@@ -116,7 +127,7 @@ class SpotTable(Dataset[dict[str, Tensor]]):
     log_library_size: Array
     neighbours: NDArray[np.int64]
     offsets: Array
-    counts: NDArray[np.int32]
+    counts: NDArray[np.integer]
     measured: NDArray[np.bool_]
     names: tuple[str, ...]
 
@@ -157,10 +168,25 @@ class SpotTable(Dataset[dict[str, Tensor]]):
             log_library_size=np.repeat(np.log(depths).astype(np.float32), np.diff(start)),
             neighbours=np.concatenate([rows + first for (rows, _), first in zip(around, start, strict=False)]),
             offsets=np.concatenate([offsets for _, offsets in around]),
-            counts=np.concatenate([counts_of(s, genes) for s in sections]),
+            counts=_stacked(sections, genes),
             measured=np.stack([genes.isin(s.var_names) for s in sections]),
             names=tuple(str(s.obs[keys.LIBRARY_ID].iloc[0]) for s in sections),
         )
+
+    def ordered(self, genes: NDArray[np.int64]) -> "SpotTable":
+        """Return the table with its genes in another order; the counts are put in order in place."""
+        for start in range(0, len(self), CHUNK):
+            rows = slice(start, start + CHUNK)
+            self.counts[rows] = self.counts[rows][:, genes]
+        return replace(self, measured=self.measured[:, genes])
+
+    def mean_counts(self) -> NDArray[np.float64]:
+        """Return each gene's mean count over the spots that measured it, [G]."""
+        spots = np.diff(self.start) @ self.measured
+        total = np.zeros(self.counts.shape[1])
+        for start in range(0, len(self), CHUNK):
+            total += self.counts[start : start + CHUNK].sum(axis=0, dtype=np.int64)
+        return np.asarray(total / np.maximum(spots, 1))
 
     @property
     def section(self) -> NDArray[np.int64]:
@@ -188,7 +214,7 @@ class SpotTable(Dataset[dict[str, Tensor]]):
             "features": self._features(rows, section, views),
             "position": self.position[rows],
             "log_library_size": self.log_library_size[rows],
-            "counts": self.counts[rows],
+            "counts": self.counts[rows].astype(np.int32),
             "section": section,
         }
         if self.neighbours.shape[1]:

@@ -4,7 +4,6 @@ import json
 import logging
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -99,10 +98,8 @@ def prepare(
             logger.info("section %s did not measure %d of the %d genes", name, (~seen).sum(), len(genes))
     order, tree = _hierarchy(config, table, genes)
     genes = genes[order]
-    table = replace(table, counts=table.counts[:, order], measured=table.measured[:, order])
-    seen = table.measured[table.section]
-    mean = (table.counts * seen).sum(axis=0, dtype=np.float64) / np.maximum(seen.sum(axis=0), 1)
-    panel = pd.DataFrame({keys.TRAIN_MEAN: mean}, index=genes).join(tree.columns().set_index(genes))
+    table = table.ordered(order)
+    panel = pd.DataFrame({keys.TRAIN_MEAN: table.mean_counts()}, index=genes).join(tree.columns().set_index(genes))
     ids = _gene_ids(train, genes)
     if ids is not None:
         panel.insert(0, keys.GENE_IDS, ids)
