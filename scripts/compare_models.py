@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from genar import metrics, tl
-from genar.cli.config import load
+from genar.cli.config import load, overrides
 from genar.data.spots import counts_of, library_size
 from genar.jobs.config import TrainConfig
 from genar.jobs.heldout import evaluate
@@ -65,11 +65,11 @@ def main() -> None:
     add("--forms", nargs="+", default=list(FORMS), choices=list(FORMS))
     add("--sections", nargs="+", help="sections to hold out (all)")
     add("--threads", type=int, help="threads of torch")
-    options = parser.parse_args()
+    options, settings = parser.parse_known_args()  # the rest are settings, as of genar train
     if options.threads:
         torch.set_num_threads(options.threads)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    config = load(options.config, TrainConfig, {})
+    config = load(options.config, TrainConfig, overrides(settings))
     data = load_data(config)
     for form in options.forms:
         for name in options.sections or [run for run, split in data.runs.items() if split.test]:
