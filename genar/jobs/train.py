@@ -185,7 +185,8 @@ def judge(config: TrainConfig, data: Data, run: str, folder: Path) -> tuple[pd.D
     """Compare a run's model with the baselines on its test sections, unless its folder tells of that already."""
     paths = folder / HELDOUT, folder / HELDOUT_GENES
     if run != FINAL and all(path.exists() for path in paths):
-        table, by_gene = (pd.read_csv(path, float_precision="round_trip") for path in paths)
+        names = {"section": str, "gene": str}  # which may be 007, or NA
+        table, by_gene = (pd.read_csv(path, float_precision="round_trip", converters=names) for path in paths)
         return table, by_gene.set_index("gene")
     split, model = data.runs[run], load_model(folder / MODEL)
     known = data.of(split.train | split.validation)

@@ -313,6 +313,7 @@ def test_finished_folds_are_not_judged_again(
     configure: Configure, cohort: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The power fails after the first fold was judged, and the model's description must survive it."""
+    pd.read_csv(cohort).assign(section=["001", "002", "003", "NA"]).to_csv(cohort, index=False)
     config = configure(data__root=str(cohort), **PATIENTS, split__method="kfold", split__folds=2, trainer__max_epochs=1)
     evaluate, judged = training.evaluate, []
 
