@@ -151,7 +151,8 @@ def _train(config: TrainConfig, data: Data, folder: RunFolder) -> pd.DataFrame:
     shared = sorted({patient for split in data.runs.values() for patient in split.shared})
     describe(model, folder.root / MODEL, model_card(model.info, config.card, heldout, shared, data.unknown))
     _warn(heldout)
-    draw_hierarchy(model, data.of(data.runs[FINAL].train), folder.root)
+    final = data.runs[FINAL].merged() if config.trainer.refit else data.runs[FINAL]
+    draw_hierarchy(model, data.of(final.train), folder.root)
     return heldout
 
 
