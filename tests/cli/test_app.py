@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,26 +12,6 @@ from genar.errors import SlideError
 
 HELP = Path(__file__).parent / "help"
 HEAVY = {"torch", "scanpy", "anndata", "matplotlib", "lightning", "timm", "numpy", "pydantic"}
-
-
-@pytest.fixture(autouse=True)
-def _restore_signal() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture
-def genar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    """Run a command in this process; return its status, stdout and stderr."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as left:
-            app.main(words)
-        return (left.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture

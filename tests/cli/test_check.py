@@ -1,6 +1,5 @@
 import re
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,30 +7,14 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from genar.cli import app
 from genar.read.report import SectionReport
 from genar.read.show import lines
 from genar.slide.lattice import ST, lay
 
 
 @pytest.fixture(autouse=True)
-def _restore_signal() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture
-def genar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    """Run a command in this process; return its status, stdout and stderr."""
+def _wide(genar, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-
-    def run(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as left:
-            app.main(words)
-        return (left.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
