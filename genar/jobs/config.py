@@ -214,6 +214,11 @@ class TrainerConfig(_Strict):
     compile: bool = False
     thin_to: float = Field(1.0, gt=0, le=1)
 
+    @property
+    def device(self) -> str:
+        """Where to compute, by :func:`genar.device.device_of`'s names."""
+        return "cuda" if self.accelerator == "gpu" else self.accelerator
+
     @model_validator(mode="after")
     def _fits(self) -> "TrainerConfig":
         if self.min_epochs > self.max_epochs:

@@ -17,7 +17,6 @@ from anndata import AnnData
 
 from genar import keys
 from genar.data.splits import Split
-from genar.device import device_of
 from genar.encoders.cache import Features, default_cache, features
 from genar.errors import ConfigError, DataError
 from genar.genes import panel
@@ -231,16 +230,11 @@ def gather(
         harmonise(section, known)
         found = features(
             section, encoder=tiles.encoder, tile_um=tiles.tile_um, views=tiles.views, seed=config.seed,
-            cache=config.data.cache or default_cache(), device=device_of(device_for(config)),
+            cache=config.data.cache or default_cache(), device=config.trainer.device,
             batch_size=tiles.batch_size, workers=tiles.workers, progress=True,
         )  # fmt: skip
         kept[one.source.name] = _slim(section, genes, tiles.encoder, found)
     return kept
-
-
-def device_for(config: TrainConfig) -> str:
-    """Return the device of what is done around the training: the one that trains."""
-    return {"auto": "auto", "cpu": "cpu", "gpu": "cuda"}[config.trainer.accelerator]
 
 
 def _slim(section: AnnData, genes: pd.Index, encoder: str, found: Features) -> AnnData:

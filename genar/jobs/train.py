@@ -18,7 +18,7 @@ from genar.jobs.config import TrainConfig
 from genar.jobs.fit import MODEL, best_epoch, fit
 from genar.jobs.heldout import evaluate
 from genar.jobs.pictures import draw_curves, draw_hierarchy
-from genar.jobs.prepare import FEATURES, choose_panels, device_for, gather, survey
+from genar.jobs.prepare import FEATURES, choose_panels, gather, survey
 from genar.jobs.run import HELDOUT, HELDOUT_GENES, RunFolder, is_first_process
 from genar.store import Model, describe
 from genar.store import load as load_model
@@ -191,7 +191,7 @@ def judge(config: TrainConfig, data: Data, run: str, folder: Path) -> tuple[pd.D
         return table, by_gene.set_index("gene")
     split, model = data.runs[run], load_model(folder / MODEL)
     known = data.of(split.train | split.validation)
-    table, by_gene = evaluate(model, known, data.of(split.test), folder, device_for(config))
+    table, by_gene = evaluate(model, known, data.of(split.test), folder, config.trainer.device)
     logger.info("held out: %s\n%s", ", ".join(split.test), table.round(3).to_string(index=False))
     if run != FINAL:
         model.panel[keys.HELDOUT_PCC] = by_gene.mean(axis=1).reindex(model.panel.index)

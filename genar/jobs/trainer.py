@@ -14,6 +14,7 @@ from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, Ri
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
+from genar.device import device_of
 from genar.jobs.config import TrainConfig, TrainerConfig
 from genar.store import Model, save
 from genar.write.atomic import beside
@@ -104,7 +105,7 @@ class Keep(L.Callback):
 def trainer_of(config: TrainConfig, keep: Keep, folder: Path, steps: int, step: int) -> L.Trainer:
     """Set up Lightning's trainer for epochs of ``steps``, with the log up to ``step`` of an interrupted training."""
     settings = config.trainer
-    cuda = torch.cuda.is_available() and settings.accelerator != "cpu"
+    cuda = device_of(settings.device).type == "cuda"
     precision = settings.precision
     if precision == "auto":
         precision = "bf16-mixed" if cuda and torch.cuda.is_bf16_supported() else "32-true"
@@ -155,6 +156,5 @@ def log_of(folder: Path, step: int) -> CSVLogger:
         if before:
             log.save()
         else:
-            path.unlink(missing_ok=True)
-            _ = log.experiment
+            _ = log.experiment  # which removes an older log, in the first process alone
     return log

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import anndata as ad
 import numpy as np
 import pandas as pd
 import pytest
@@ -97,8 +98,6 @@ def test_folds_are_judged_beside_the_baselines_and_the_model_tells_of_them(
 @pytest.mark.usefixtures("cached")
 def test_panels_are_of_the_training_sections_alone(configure: Configure, cohort: Path) -> None:
     """GENE0 is the rarest gene, but in section D, which is held out, made the most frequent."""
-    import anndata as ad
-
     path = cohort.parent / "D.h5ad"
     section = ad.read_h5ad(path)
     section.X = csr_matrix(section.X.toarray() + [5000, *[0] * 9])
@@ -129,8 +128,6 @@ def test_a_shared_patient_is_told_on_the_card(configure: Configure, cohort: Path
 
 @pytest.mark.usefixtures("cached")
 def test_spots_of_two_kinds_are_not_mixed(configure: Configure, cohort: Path) -> None:
-    import anndata as ad
-
     path = cohort.parent / "C.h5ad"
     section = ad.read_h5ad(path)
     lattice = np.stack(np.meshgrid(np.arange(150, 551, 50), np.arange(150, 551, 50)), axis=-1).reshape(-1, 2) * 1.0
@@ -143,8 +140,6 @@ def test_spots_of_two_kinds_are_not_mixed(configure: Configure, cohort: Path) ->
 @pytest.mark.usefixtures("cached")
 def test_genes_by_id_and_by_symbol_are_one(configure: Configure, cohort: Path) -> None:
     """A has both; B has ids, two of which share a symbol with another gene."""
-    import anndata as ad
-
     names = {f"GENE{i}": f"ENSG{i:011d}" for i in range(10)}
     for name in "AB":
         path = cohort.parent / f"{name}.h5ad"
@@ -163,8 +158,6 @@ def test_genes_by_id_and_by_symbol_are_one(configure: Configure, cohort: Path) -
 def test_a_bad_section_stops_the_run_before_anything_is_written(
     configure: Configure, cohort: Path, tmp_path: Path
 ) -> None:
-    import anndata as ad
-
     path = cohort.parent / "B.h5ad"
     section = ad.read_h5ad(path)
     section.X = section.X.astype("float32") / 3
@@ -196,8 +189,6 @@ def test_a_run_is_resumed_or_replaced_only_when_asked(configure: Configure, coho
 
 @pytest.mark.usefixtures("cached")
 def test_genes_that_a_section_lacks_are_masked_if_allowed(configure: Configure, cohort: Path) -> None:
-    import anndata as ad
-
     path = cohort.parent / "B.h5ad"
     section = ad.read_h5ad(path)
     section[:, [g for g in section.var_names if g != "GENE8"]].copy().write_h5ad(path)
