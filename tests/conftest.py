@@ -6,7 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tifffile
+import torch
 from scipy import ndimage
+
+from genar.slide.chunks import Tiles
+
+os.environ["GENAR_RUNTIME"] = "torch"  # the same features whatever extras are installed
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +41,20 @@ def tissue_image() -> Callable[..., np.ndarray]:
         return image.clip(0, 255).astype(np.uint8)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def read_all() -> Callable[[Tiles], torch.Tensor]:
+    """Read all tiles, uint8 [N, 3, px, px], in the order of the spots."""
+
+    def read(tiles: Tiles) -> torch.Tensor:
+        chunks = [tiles[k] for k in range(len(tiles.chunks))]
+        assert [len(chunk) for chunk in chunks] == [len(spots) for spots in tiles.chunks]
+        spots = np.concatenate(tiles.chunks)
+        np.testing.assert_array_equal(np.sort(spots), np.arange(len(spots)))  # every spot is in one chunk
+        return torch.cat(chunks)[np.argsort(spots)]
+
+    return read
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ class Picture:
     def __init__(self, pixels: NDArray[np.uint8]) -> None:
         self.pixels = pixels
         self.levels: tuple[tuple[int, int], ...] = ((pixels.shape[1], pixels.shape[0]),)
+        self.blocks: tuple[tuple[int, int], ...] = ((1, 1),)
         self.mpp: tuple[float, float, str] | None = None
         self.objective: str | None = None
 

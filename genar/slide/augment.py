@@ -1,11 +1,15 @@
 """Augmented views of a tile: one of the square's eight symmetries and a jitter of its stains."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from skimage.color import hed_from_rgb, rgb_from_hed
 from torch import Tensor
 from torch.utils.data import Dataset
+
+from genar.slide.chunks import Tiles
 
 STRENGTH = 0.05
 """Default of ``strength``: the "light" jitter of Tellez et al. (2018)."""
@@ -78,18 +82,26 @@ class AugmentedTiles(Dataset[Tensor]):
     Parameters
     ----------
     tiles
-        RGB tiles, uint8 [3, px, px] each.
+        The tiles.
     seed, view, strength
         As in :func:`augment`.
     """
 
-    def __init__(self, tiles: Dataset[Tensor], *, seed: int, view: int, strength: float = STRENGTH) -> None:
+    def __init__(self, tiles: Tiles, *, seed: int, view: int, strength: float = STRENGTH) -> None:
         self.tiles, self.seed, self.view, self.strength = tiles, seed, view, strength
 
+    @property
+    def chunks(self) -> Sequence[NDArray[np.int64]]:
+        """The spots of each chunk."""
+        return self.tiles.chunks
+
     def __len__(self) -> int:
-        return len(self.tiles)  # type: ignore[arg-type]
+        return len(self.chunks)
 
     def __getitem__(self, index: int) -> Tensor:
-        tile = self.tiles[index].permute(1, 2, 0).numpy()
-        seen = augment(tile, seed=self.seed, view=self.view, index=index, strength=self.strength)
-        return torch.from_numpy(seen).permute(2, 0, 1)
+        tiles = self.tiles[index].permute(0, 2, 3, 1).numpy()
+        seen = [
+            augment(tile, seed=self.seed, view=self.view, index=int(spot), strength=self.strength)
+            for tile, spot in zip(tiles, self.chunks[index], strict=True)
+        ]
+        return torch.from_numpy(np.stack(seen)).permute(0, 3, 1, 2)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genar.errors import ConfigError
+from genar.units import LARGEST_TILE_UM
 
 
 @dataclass(frozen=True)
@@ -108,3 +109,15 @@ def lay(
     x = (width_um - (n_cols - 1) * dx) / 2 + col * dx
     y = (height_um - (n_rows - 1) * dy) / 2 + row * dy
     return np.column_stack([x, y]), row.astype(np.int64), col.astype(np.int64)
+
+
+def check_tile(tile_um: float) -> None:
+    """Raise unless a tile can have this side, in µm.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot.
+    """
+    if not 0 < tile_um <= LARGEST_TILE_UM:
+        raise ConfigError("tile_um", f"{tile_um:g} µm is out of range", f"give up to {LARGEST_TILE_UM:g} µm")

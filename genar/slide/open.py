@@ -1,6 +1,5 @@
 """Opening a slide and placing it on a physical scale."""
 
-import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from PIL import Image
 
 from genar.errors import SlideError
 from genar.slide.backends import Backend, open_backend
+from genar.slide.files import sha256_of
 from genar.units import Mpp
 
 SMALLEST_MPP, LARGEST_MPP = 0.05, 5.0
@@ -71,6 +71,11 @@ class Slide:
         """How many level-0 pixels one pixel of each level spans."""
         return tuple(sum(self.scale(level)) / 2 for level in range(len(self.backend.levels)))
 
+    @property
+    def blocks(self) -> tuple[tuple[int, int], ...]:
+        """Width and height, in each level's pixels, of what the file decodes at once."""
+        return self.backend.blocks
+
     def scale(self, level: int) -> tuple[float, float]:
         """Return how many level-0 pixels one pixel of the level spans, along x and along y.
 
@@ -104,15 +109,18 @@ class Slide:
         SlideError
             If the pixels cannot be decoded.
         """
-        canvas = np.full((height, width, 3), 255, dtype=np.uint8)
-        level_w, level_h = self.backend.levels[level]
         scale_x, scale_y = self.scale(level)
-        left, top = round(x / scale_x), round(y / scale_y)
-        x0, y0 = max(left, 0), max(top, 0)
-        x1, y1 = min(left + width, level_w), min(top + height, level_h)
+        return self.read_level(level, round(x / scale_x), round(y / scale_y), width, height)
+
+    def read_level(self, level: int, x: int, y: int, width: int, height: int) -> NDArray[np.uint8]:
+        """Read as :meth:`read` does, the corner in pixels of ``level`` too."""
+        level_w, level_h = self.backend.levels[level]
+        x0, y0, x1, y1 = max(x, 0), max(y, 0), min(x + width, level_w), min(y + height, level_h)
+        if (x0, y0, x1, y1) == (x, y, x + width, y + height):
+            return self.backend.read(x, y, width, height, level)
+        canvas = np.full((height, width, 3), 255, dtype=np.uint8)
         if x0 < x1 and y0 < y1:
-            pixels = self.backend.read(x0, y0, x1 - x0, y1 - y0, level)
-            canvas[y0 - top : y1 - top, x0 - left : x1 - left] = pixels
+            canvas[y0 - y : y1 - y, x0 - x : x1 - x] = self.backend.read(x0, y0, x1 - x0, y1 - y0, level)
         return canvas
 
     def thumbnail(self, max_px: int) -> NDArray[np.uint8]:
@@ -136,16 +144,11 @@ class Slide:
         return np.concatenate(strips)
 
     def sha256(self) -> str:
-        """Return the SHA-256 of the file, in hexadecimal; of a folder, of its files' names and digests."""
-        if self.path.is_dir():
-            digest = hashlib.sha256()
-            for path in sorted(p for p in self.path.rglob("*") if p.is_file()):
-                with path.open("rb") as file:
-                    content = hashlib.file_digest(file, "sha256").hexdigest()
-                digest.update(f"{path.relative_to(self.path).as_posix()} {content}\n".encode())
-            return digest.hexdigest()
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        """Return the SHA-256 of the file, in hexadecimal; of several files, of their names and digests.
+
+        See :func:`genar.slide.files.files_of` for which these are.
+        """
+        return sha256_of(self.path)
 
 
 def open_slide(path: str | Path, mpp: float | None = None) -> Slide:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from genar.errors import DataError
+from genar.slide.chunks import in_turn
 
 PATCH_MPP = 0.5  # of HEST's patches, which are 224 px wide, hence 112 µm
 
@@ -18,7 +19,7 @@ PATCH_MPP = 0.5  # of HEST's patches, which are 224 px wide, hence 112 µm
 class PatchDataset(Dataset[Tensor]):
     """The tiles of spots whose slide is not at hand, from a file of patches as HEST gives it.
 
-    Item i is RGB, uint8 [3, input_px, input_px]: the patch with the barcode of spot i.
+    They are :class:`~genar.slide.chunks.Tiles`; the tile of a spot is the patch with its barcode.
 
     Parameters
     ----------
@@ -47,6 +48,7 @@ class PatchDataset(Dataset[Tensor]):
             why = f"{len(missing)} of the section's {len(barcodes)} spots have no patch in it, {missing[0]} for one"
             raise DataError(path, why, "leave these spots out, or give the section's slide")
         self.rows = [rows[barcode] for barcode in barcodes]
+        self.chunks = in_turn(len(self.rows))
         side = self._side_um(mpp)
         if abs(side - tile_um) > 0.01 * side:
             why = f"its patches are {side:g} µm wide, not {tile_um:g} µm"
@@ -60,20 +62,20 @@ class PatchDataset(Dataset[Tensor]):
         return round(side, 1)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.chunks)
 
     def __getitem__(self, index: int) -> Tensor:
         try:
-            with h5py.File(
-                self.path, locking=False
-            ) as file:  # opened anew, since a handle must not be shared among processes
-                patch = file["img"][self.rows[index]]
+            # opened anew, since a handle must not be shared among processes
+            with h5py.File(self.path, locking=False) as file:
+                patches = np.stack([file["img"][self.rows[spot]] for spot in self.chunks[index]])
         except OSError as e:
             raise _unreadable(self.path, e) from e
-        if patch.shape[0] != self.input_px:
+        if patches.shape[1] != self.input_px:
             size = (self.input_px, self.input_px)
-            patch = np.array(Image.fromarray(patch).resize(size, Image.Resampling.BICUBIC))
-        return torch.from_numpy(patch).permute(2, 0, 1)
+            resized = [Image.fromarray(patch).resize(size, Image.Resampling.BICUBIC) for patch in patches]
+            patches = np.stack([np.asarray(patch) for patch in resized])
+        return torch.from_numpy(patches).permute(0, 3, 1, 2)
 
 
 def patch_barcodes(path: Path) -> list[str]:

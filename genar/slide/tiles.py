@@ -1,6 +1,6 @@
 """Tiles: squares of tissue around spots, cut by physical size from a slide or read from a file of patches."""
 
-import math
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,29 +9,35 @@ import numpy as np
 import torch
 from anndata import AnnData
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from genar import keys
-from genar.errors import ConfigError, DataError
+from genar.errors import DataError
+from genar.slide.chunks import Tiles, by_region
 from genar.slide.open import Slide, open_slide
 from genar.slide.patches import PatchDataset
+from genar.slide.regions import Grid
 from genar.slide.section import centres, metadata
-from genar.units import LARGEST_TILE_UM
+
+logger = logging.getLogger("genar")
+
+MOST, MOST_PX = 256, 256 * 224**2  # tiles, and pixels of them, in a chunk
+COARSER = 1.2  # times the tiles' µm a pixel: from here on it is said that a slide is resampled up
 
 
 class TileDataset(Dataset[Tensor]):
-    """The tiles of a slide's spots.
+    """The tiles of a slide's spots, as :class:`~genar.slide.chunks.Tiles`.
 
-    Item i is RGB, uint8 [3, input_px, input_px]: the square of ``tile_um`` µm centred on spot i, whatever the slide's
-    resolution, white outside the slide. It is read from the coarsest level that is no coarser than the result, at
-    sub-pixel accuracy.
+    A tile is the square of ``tile_um`` µm around its spot, whatever the slide's resolution, white outside the slide.
+    It comes from the coarsest level that is no coarser than the result, resampled with antialiasing. All tiles lie on
+    one :class:`~genar.slide.regions.Grid`: a tile's centre is at most half a pixel of the result from its spot along x
+    and along y, and its side at most half a pixel from ``tile_um``. A chunk is read as one region of the slide.
 
     Parameters
     ----------
     slide
-        The slide.
+        The slide. One that is coarser than the tiles is resampled up, which is logged as a warning.
     centres
         Centres of the spots (x, y) in level-0 pixels, float64 [N, 2].
     tile_um
@@ -41,27 +47,28 @@ class TileDataset(Dataset[Tensor]):
     """
 
     def __init__(self, slide: Slide, centres: NDArray[np.float64], tile_um: float, input_px: int) -> None:
-        self.slide, self.centres, self.input_px = slide, centres, input_px
+        self.slide, self.input_px = slide, input_px
         self.side = tile_um / slide.mpp  # level-0 px
-        self.level = slide.best_level(self.side / input_px)
-        self.scale = np.asarray(slide.scale(self.level))  # level-0 px a pixel of the level, along x and y
-        reach = 2 * max(1.0, self.side / self.scale.min() / input_px)  # of the bicubic filter, in level px
-        self.margin = math.ceil(reach) + 1
+        self.grid = Grid.of(slide, self.side / input_px, input_px)
+        self.corners = self.grid.corners(centres, input_px)
+        cell, block = self.grid.cell(slide), self.grid.block(slide)
+        most = max(1, min(MOST, MOST_PX // input_px**2))
+        self.chunks = by_region(self.corners, input_px, cell=cell, block=block, most=most)
+        if slide.mpp > COARSER * tile_um / input_px:
+            scales = f"{slide.mpp:.3g} µm/px, coarser than the {tile_um / input_px:.3g} of the encoder's input"
+            logger.warning("%s has %s: its tiles are resampled up, and lack detail", slide.path, scales)
 
     def __len__(self) -> int:
-        return len(self.centres)
+        return len(self.chunks)
 
     def __getitem__(self, index: int) -> Tensor:
-        sides = self.side / self.scale  # of the tile in level px; fractional, as is its corner
-        corner = self.centres[index] / self.scale - sides / 2
-        start = np.floor(corner).astype(int) - self.margin
-        width, height = (np.ceil(sides).astype(int) + 2 * self.margin + 1).tolist()
-        x, y = np.rint(start * self.scale).astype(int).tolist()
-        window = self.slide.read(x, y, width, height, self.level)
-        left, top = corner - start
-        box = (left, top, left + sides[0], top + sides[1])
-        tile = Image.fromarray(window).resize((self.input_px, self.input_px), Image.Resampling.BICUBIC, box=box)
-        return torch.from_numpy(np.array(tile)).permute(2, 0, 1)
+        corners, side = self.corners[self.chunks[index]], self.input_px
+        low = corners.min(axis=0)
+        region = self.grid.read(self.slide, *low.tolist(), *(corners.max(axis=0) + side - low).tolist())
+        tiles = np.empty((len(corners), side, side, 3), dtype=np.uint8)
+        for tile, (x, y) in zip(tiles, corners - low, strict=True):
+            tile[:] = region[y : y + side, x : x + side]
+        return torch.from_numpy(tiles).permute(0, 3, 1, 2)
 
 
 def tile_file(spots: AnnData) -> Path:
@@ -81,9 +88,7 @@ def tile_file(spots: AnnData) -> Path:
 
 
 @contextmanager
-def open_tiles(
-    spots: AnnData, tile_um: float, input_px: int, slide: Slide | None = None
-) -> Iterator[TileDataset | PatchDataset]:
+def open_tiles(spots: AnnData, tile_um: float, input_px: int, slide: Slide | None = None) -> Iterator[Tiles]:
     """Open the tiles of a section's spots.
 
     Parameters
@@ -114,15 +119,3 @@ def open_tiles(
         return
     with open_slide(path, mpp) as opened:
         yield TileDataset(opened, centres(spots), tile_um, input_px)
-
-
-def check_tile(tile_um: float) -> None:
-    """Raise unless a tile can have this side, in µm.
-
-    Raises
-    ------
-    ConfigError
-        If it cannot.
-    """
-    if not 0 < tile_um <= LARGEST_TILE_UM:
-        raise ConfigError("tile_um", f"{tile_um:g} µm is out of range", f"give up to {LARGEST_TILE_UM:g} µm")

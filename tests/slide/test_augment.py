@@ -71,36 +71,36 @@ def test_views_are_spread_evenly_over_symmetries_and_strength(tile):
         assert (spread < 6 * strength).all()
 
 
-class Tiles(Dataset[torch.Tensor]):
-    def __init__(self, tile):
-        self.tile = torch.from_numpy(tile).permute(2, 0, 1)
+class Repeated(Dataset[torch.Tensor]):
+    """The same tile for five spots, in the chunks that are given."""
 
-    def __len__(self):
-        return 5
+    def __init__(self, tile, chunks):
+        self.tile, self.chunks = torch.from_numpy(tile).permute(2, 0, 1), [np.array(spots) for spots in chunks]
 
     def __getitem__(self, index):
-        return self.tile
+        return self.tile.repeat(len(self.chunks[index]), 1, 1, 1)
 
 
-def test_batches_and_workers_do_not_matter(tile):
-    views = AugmentedTiles(Tiles(tile), seed=1, view=2)
-    assert len(views) == 5
-    here = torch.stack([views[i] for i in range(5)])
+@pytest.mark.parametrize("chunks", [[[0, 1, 2, 3, 4]], [[4], [2, 0], [1, 3]]])
+def test_chunks_and_workers_do_not_matter(tile, chunks, read_all):
+    views = AugmentedTiles(Repeated(tile, chunks), seed=1, view=2)
+    assert len(views) == len(chunks)
+    here = read_all(views)
     assert here.dtype == torch.uint8
-    assert here.shape == (5, 3, 32, 32)
-    for options in ({"batch_size": 2}, {"batch_size": 5, "num_workers": 2}):
-        assert torch.equal(here, torch.cat(list(DataLoader(views, **options))))
-    np.testing.assert_array_equal(here[3].permute(1, 2, 0), augment(tile, seed=1, view=2, index=3))
+    for spot in range(5):
+        np.testing.assert_array_equal(here[spot].permute(1, 2, 0), augment(tile, seed=1, view=2, index=spot))
+    there = torch.cat(list(DataLoader(views, batch_size=None, num_workers=2)))
+    assert torch.equal(there, here[np.concatenate(chunks)])
 
 
-def test_the_default_keeps_real_tissue_plausible(shared):
+def test_the_default_keeps_real_tissue_plausible(shared, read_all):
     """Colours move by what separates two stainings, and not so far that glass is no longer the brightest."""
     spots = pd.read_table(shared / "data/her2st/ST-spotfiles/C2_selection.tsv")[["pixel_x", "pixel_y"]].to_numpy()
     image = shared / "data/her2st/ST-imgs/C/C2/5714_HE_BT_C2.jpg"
     with open_slide(image, 0.687) as slide:
         tiles = TileDataset(slide, spots[::40], 154.0, 224)
-        plain = np.stack([tiles[i].numpy() for i in range(len(tiles))]).astype(float)
-        views = np.stack([AugmentedTiles(tiles, seed=0, view=0)[i].numpy() for i in range(len(tiles))]).astype(float)
+        plain = read_all(tiles).numpy().astype(float)
+        views = read_all(AugmentedTiles(tiles, seed=0, view=0)).numpy().astype(float)
     moved = np.abs(views.mean(axis=(2, 3)) - plain.mean(axis=(2, 3)))
     assert 2 < moved.mean() < 12
     assert moved.max() < 30

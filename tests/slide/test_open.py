@@ -107,7 +107,7 @@ def test_a_file_without_permission(make_slide, noise, monkeypatch):
 
     path = make_slide(noise)
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(SlideError, match="cannot be read .Permission denied.; check its permissions"):
+    with pytest.raises(SlideError, match="cannot be read .Permission denied.; check the path and its permissions"):
         open_slide(path)
 
 

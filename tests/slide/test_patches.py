@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader
 
 from genar import pp
 from genar.errors import DataError
+from genar.slide import chunks
 from genar.slide.open import open_slide
 from genar.slide.patches import PatchDataset, patch_barcodes
 from genar.slide.tiles import TileDataset, open_tiles, tile_file
@@ -21,11 +22,10 @@ def section(shared):
 
 
 @pytest.fixture(scope="module")
-def tiles(section):
+def tiles(section, read_all):
     (library,) = section.uns["spatial"].values()
     with open_slide(library["metadata"]["source_image_path"], MPP) as slide:
-        cut = TileDataset(slide, section.obsm["spatial"], 112.0, 224)
-        return torch.stack([cut[i] for i in range(len(cut))])
+        return read_all(TileDataset(slide, section.obsm["spatial"], 112.0, 224))
 
 
 def write(path, tiles, barcodes, **attributes):
@@ -43,18 +43,19 @@ def patches(tmp_path, section, tiles):
     return write(tmp_path / "TENX1.h5", tiles.flip(0), section.obs_names[::-1])
 
 
-def test_patches_are_matched_by_barcode(patches, section, tiles):
+def test_patches_are_matched_by_barcode(patches, section, tiles, read_all, monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK", 4)
     found = PatchDataset(patches, list(section.obs_names), 112.0, 224, MPP)
-    assert len(found) == len(section)
-    assert torch.equal(torch.stack([found[i] for i in range(6)]), tiles)
+    assert [len(chunk) for chunk in found.chunks] == [4, 2]
+    assert torch.equal(read_all(found), tiles)
     some = PatchDataset(patches, list(section.obs_names[[4, 1]]), 112.0, 224, MPP)
-    assert torch.equal(torch.stack([some[0], some[1]]), tiles[[4, 1]])
-    (there,) = DataLoader(found, batch_size=6, num_workers=1, multiprocessing_context="spawn")
-    assert torch.equal(there, tiles)
+    assert torch.equal(read_all(some), tiles[[4, 1]])
+    there = DataLoader(found, batch_size=None, num_workers=1, multiprocessing_context="spawn")
+    assert torch.equal(torch.cat(list(there)), tiles)
 
 
 def test_a_smaller_input_shrinks_them(patches, section, tiles):
-    small = PatchDataset(patches, list(section.obs_names), 112.0, 112, MPP)[2]
+    small = PatchDataset(patches, list(section.obs_names), 112.0, 112, MPP)[0][2]
     assert small.shape == (3, 112, 112)
     assert small.dtype == torch.uint8
     blocks = tiles[2].float().reshape(3, 112, 2, 112, 2).mean(dim=(2, 4))
@@ -71,7 +72,7 @@ def test_the_file_tells_its_side(tmp_path, section, tiles):
     path = write(tmp_path / "a.h5", tiles, section.obs_names, patch_size_src=448, pixel_size=MPP)
     with pytest.raises(DataError, match=r"are 223.6 µm wide, not 112 µm"):
         PatchDataset(path, list(section.obs_names), 112.0, 224, MPP)
-    assert len(PatchDataset(path, list(section.obs_names), 224.0, 224, MPP)) == 6
+    assert len(PatchDataset(path, list(section.obs_names), 224.0, 224, MPP)[0]) == 6
 
 
 def test_spots_without_a_patch(tmp_path, section, tiles):
@@ -107,18 +108,18 @@ def test_a_cut_file_is_an_error_when_its_patch_is_read(patches, section):
         found[0]
 
 
-def test_a_section_takes_its_slide_where_it_has_one(section, patches, tiles):
+def test_a_section_takes_its_slide_where_it_has_one(section, patches, tiles, read_all):
     known = section.uns["spatial"]["CMU-1-Small-Region"]["metadata"]
     known["patches_path"] = str(patches)
     with open_tiles(section, 112.0, 224) as cut:
         assert isinstance(cut, TileDataset)
-        assert torch.equal(cut[3], tiles[3])
+        assert torch.equal(read_all(cut), tiles)
     bare = section.copy()
     del bare.uns["spatial"]["CMU-1-Small-Region"]["metadata"]["source_image_path"]
     assert tile_file(bare) == patches
     with open_tiles(bare, 112.0, 224) as read:
         assert isinstance(read, PatchDataset)
-        assert torch.equal(read[3], tiles[3])
+        assert torch.equal(read_all(read), tiles)
     del bare.uns["spatial"]["CMU-1-Small-Region"]["metadata"]["patches_path"]
     with pytest.raises(DataError, match=r"^CMU-1-Small-Region: the section has neither a slide nor patches"):
         tile_file(bare)
