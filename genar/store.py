@@ -44,6 +44,9 @@ class ModelInfo(BaseModel):
         Name of the tile encoder.
     feature_dim
         Dimension of its features.
+    encoder_fingerprint
+        Features that the encoder gave of a fixed picture (:meth:`genar.encoders.registry.Encoder.fingerprint`), by
+        which other weights under its name are known; None where that is not known.
     tile_um
         Side of a tile, in µm.
     lattice, spot_um, pitch_um
@@ -72,6 +75,7 @@ class ModelInfo(BaseModel):
     name: str
     encoder: str
     feature_dim: int = Field(gt=0)
+    encoder_fingerprint: tuple[float, ...] | None = None
     tile_um: Micrometres
     lattice: Literal["visium", "st", "grid"]
     spot_um: Micrometres

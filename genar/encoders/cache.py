@@ -4,13 +4,11 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import h5py
 import numpy as np
 import torch
 from anndata import AnnData
@@ -20,41 +18,31 @@ from platformdirs import user_cache_path
 from genar import keys
 from genar.device import device_of
 from genar.encoders.content import content
-from genar.encoders.registry import EncoderSpec, batches, create, spec_of
+from genar.encoders.lock import held
+from genar.encoders.partial import growing
+from genar.encoders.registry import EncoderSpec, spec_of, weights_sha256
+from genar.encoders.reuse import create
+from genar.encoders.run import batches, order
+from genar.encoders.runtime import runtime_of
+from genar.encoders.stored import Features, Origin, read_entry, write_entry
 from genar.errors import ConfigError, OutputError
 from genar.slide.augment import STRENGTH, AugmentedTiles
+from genar.slide.chunks import Tiles
+from genar.slide.lattice import check_tile
 from genar.slide.open import Slide
 from genar.slide.section import centres, metadata
-from genar.slide.tiles import check_tile, open_tiles, tile_file
+from genar.slide.tiles import open_tiles, tile_file
 from genar.units import Mpp
-from genar.write.atomic import beside
 
 __all__ = ["Features", "default_cache", "features"]
 
 logger = logging.getLogger("genar")
 
-VERSION = 1  # of how tiles are cut and encoded; raised when that changes, so that older entries are left alone
+VERSION = 2  # of how tiles are cut and encoded; raised when that changes, so that older entries are left alone
 HASHES = "hashes.json"
+ENCODING = "Encoding tiles"
 
-
-@dataclass(frozen=True)
-class Features:
-    """Features of one section's spots, in the order of its ``obs``.
-
-    Parameters
-    ----------
-    path
-        The file that holds them: HDF5 with ``features`` [N, D], ``coords`` [N, 2] (top left corners of the tiles in
-        level-0 pixels) and, where there are views, ``views`` [V, N, D].
-    plain
-        Features of the tiles as they are, float32 [N, D]; mapped from the file, not read, and not to be written to.
-    views
-        Features of V augmented views of the tiles, float32 [V, N, D], mapped likewise; None where there are none.
-    """
-
-    path: Path
-    plain: NDArray[np.float32]
-    views: NDArray[np.float32] | None
+Batch = NDArray[np.float32]
 
 
 def default_cache() -> Path:
@@ -68,20 +56,25 @@ def features(
     slide: Slide | None = None,
     *,
     encoder: str,
+    weights: Path | None = None,
     tile_um: float,
     cache: Path,
     views: int = 0,
     seed: int = 0,
     device: str | torch.device = "cpu",
     batch_size: int = 32,
-    workers: int = 0,
+    workers: int | None = None,
     progress: bool = False,
 ) -> Features:
     """Return the features of a section's tiles from the cache, where they are computed and put if need be.
 
     They are found again by content: of the slide (or the file of patches), of the encoder's weights, and by the
-    spots' centres, the resolution and ``tile_um``; and by ``views`` and ``seed`` where views are asked for. Processes
-    that compute the same ones at the same time do no harm.
+    spots' centres, the resolution and ``tile_um``; and by ``views`` and ``seed`` where views are asked for.
+
+    Features are kept batch by batch, so that a run that is killed goes on where it stopped, to the same values as one
+    that was not (at the same ``batch_size``). A process that wants features which another is computing waits for
+    them, and goes on itself if that one dies; see :func:`genar.encoders.lock.held`. Taking what is there needs no lock,
+    and no right to write.
 
     Parameters
     ----------
@@ -91,6 +84,8 @@ def features(
         The open slide; by default the file that ``uns["spatial"]`` names, opened only where features are computed.
     encoder
         Name of the encoder.
+    weights
+        A file of its weights, in place of its own; see :func:`genar.encoders.registry.create`.
     tile_um
         Side of a tile in µm.
     cache
@@ -100,7 +95,7 @@ def features(
     seed
         Seed of the views, below 2**63.
     device, batch_size, workers, progress
-        As in :func:`genar.encoders.registry.batches`.
+        As in :func:`genar.encoders.run.batches`.
 
     Raises
     ------
@@ -121,28 +116,51 @@ def features(
         raise ConfigError("seed", f"{seed} is out of range", "give a whole number from 0 to 2**63 - 1")
     device = device_of(device)
     source = slide or Slide(tile_file(spots), Mpp(float(metadata(spots)[keys.MPP])), "")  # opens when it is read
+    digest = weights_sha256(encoder, weights)
+    numerics = [digest, runtime_of(spec, device), *_numerics(spec)]
     with _storing(cache):
-        key = _key(spots, content(source, cache / HASHES), spec, tile_um, source.mpp, views, seed)
+        key = _key(spots, content(source, cache / HASHES), numerics, tile_um, source.mpp, views, seed)
     path, shape = cache / f"{key}.h5", (1 + views, spots.n_obs, spec.dim)
-    found = _read(path, shape)
+    found = read_entry(path, shape, quiet=True)
     if found is not None:
         return found
-    network = create(encoder)
-    with _storing(cache), tempfile.TemporaryFile(dir=cache) as scratch:  # nameless: nothing stays if we are killed
+    run = partial(batches, device=device, batch_size=batch_size, workers=workers, progress=progress)
+    with _storing(cache), held(path.with_suffix(".lock"), f"encoding {source.path.name}"):
+        found = read_entry(path, shape)  # one that we waited for may have written it
+        if found is not None:
+            return found
+        network = create(encoder, weights).to(device)
+        origin = Origin(spots, source, spec, digest, network.fingerprint(), tile_um)
         with open_tiles(spots, tile_um, spec.input_px, slide) as tiles:
-            augmented = (AugmentedTiles(tiles, seed=seed, view=view) for view in range(views))
-            for number, seen in enumerate((tiles, *augmented)):
-                for batch in batches(
-                    network, seen, device=device, batch_size=batch_size, workers=workers, progress=progress,
-                    description=f"Encoding view {number} of {views}" if number else "Encoding tiles",
-                ):  # fmt: skip
-                    scratch.write(batch.tobytes())
-        scratch.flush()
-        _write(path, np.memmap(scratch, np.float32, "r", shape=shape), spots, source, spec, tile_um)
-    written = _read(path, shape)
+            _fill(path, origin, tiles, partial(run, network), views, seed, batch_size)
+    written = read_entry(path, shape)
     if written is None:
         raise OutputError(path, "it was damaged as soon as it was written", "check the disk")
     return written
+
+
+def _fill(
+    path: Path,
+    origin: Origin,
+    tiles: Tiles,
+    run: Callable[..., Iterator[Batch]],
+    views: int,
+    seed: int,
+    batch_size: int,
+) -> None:
+    """Encode what is not yet encoded of tiles and their views, then write the entry."""
+    turn, unfinished = order(tiles), path.with_suffix(".partial")
+    n, dim = len(turn), origin.spec.dim
+    with growing(unfinished, origin.fingerprint, turn, dim, views, batch_size) as rows:
+        if rows.done:
+            logger.info("%s of %s tiles were encoded before; going on", f"{rows.done:,}", f"{(1 + views) * n:,}")
+        for view in range(rows.done // n, 1 + views):
+            seen = AugmentedTiles(tiles, seed=seed, view=view - 1) if view else tiles
+            start = max(rows.done - view * n, 0)
+            for batch in run(seen, start=start, description=f"Encoding view {view} of {views}" if view else ENCODING):
+                rows.append(batch)
+        write_entry(path, rows.values((1 + views) * n).reshape(1 + views, n, dim), np.argsort(turn), origin)
+    unfinished.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -156,12 +174,17 @@ def _storing(cache: Path) -> Iterator[None]:
         raise OutputError(cache, why, "free space, or set GENAR_CACHE to another folder") from e
 
 
-def _key(spots: AnnData, digest: str, spec: EncoderSpec, tile_um: float, mpp: float, views: int, seed: int) -> str:
+def _numerics(spec: EncoderSpec) -> list[object]:
+    """Return what an encoder's features depend on beside its weights."""
+    return [spec.timm_name, spec.arguments, spec.swiglu, spec.pooling, spec.input_px, spec.mean, spec.std]
+
+
+def _key(spots: AnnData, digest: str, numerics: list[object], tile_um: float, mpp: float, views: int, seed: int) -> str:
     """Return the SHA-256, in hexadecimal, of all that the features depend on."""
     parts = {
         "version": VERSION,
         "content": digest,
-        "encoder": [spec.name, spec.timm_name, spec.sha256, spec.input_px, spec.mean, spec.std],
+        "encoder": numerics,
         "tile_um": float(tile_um),
         "mpp": float(mpp),
         "centres": hashlib.sha256(np.ascontiguousarray(centres(spots)).tobytes()).hexdigest(),
@@ -169,53 +192,3 @@ def _key(spots: AnnData, digest: str, spec: EncoderSpec, tile_um: float, mpp: fl
         "views": [views, seed, STRENGTH] if views else None,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _write(
-    path: Path, values: NDArray[np.float32], spots: AnnData, source: Slide, spec: EncoderSpec, tile_um: float
-) -> None:
-    """Write an entry with the attributes that TRIDENT writes, and ours."""
-    side = tile_um / source.mpp  # level-0 px
-    known = {"name": source.path.stem, "savetodir": str(path.parent)}
-    with beside(path) as temporary, h5py.File(temporary, "w") as file:
-        # without chunks or compression the values lie in one piece in the file, and can be mapped
-        file["features"] = values[0]
-        file["features"].attrs.update(known | {"encoder": spec.name, "encoder_sha256": spec.sha256})
-        if len(values) > 1:
-            file["views"] = values[1:]
-        file["coords"] = np.rint(centres(spots) - side / 2).astype(np.int64)
-        file["coords"].attrs.update(
-            known
-            | {
-                "patch_size": int(spec.input_px),
-                "patch_size_level0": round(side),
-                "level0_magnification": 10 / source.mpp,
-                "target_magnification": 10 * spec.input_px / tile_um,
-                "overlap": 0,
-                "tile_um": float(tile_um),
-                "mpp": float(source.mpp),
-            }
-        )
-
-
-def _read(path: Path, shape: tuple[int, int, int]) -> Features | None:
-    """Map an entry; None where there is none, or what is there is damaged, which is logged."""
-    if not path.exists():
-        return None
-    try:
-        with h5py.File(path, locking=False) as file:  # locks fail on some network disks
-            plain = _mapped(path, file["features"], shape[1:])
-            views = _mapped(path, file["views"], (shape[0] - 1, *shape[1:])) if shape[0] > 1 else None
-    except (OSError, KeyError, ValueError, RuntimeError) as e:
-        logger.warning("%s: cached features are damaged (%s); they are computed again", path, e)
-        return None
-    return Features(path, plain, views)
-
-
-def _mapped(path: Path, dataset: h5py.Dataset, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Map a dataset that lies in one piece."""
-    offset = dataset.id.get_offset()
-    if dataset.shape != shape or dataset.dtype != np.float32 or offset is None:
-        msg = f"{dataset.name} is {dataset.dtype} {dataset.shape}, not float32 {shape} in one piece"
-        raise ValueError(msg)
-    return np.memmap(path, np.float32, "r", offset, shape)

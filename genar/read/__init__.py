@@ -1,5 +1,6 @@
 """Slides and measured sections."""
 
+from genar.read.features import features
 from genar.read.h5ad import h5ad
 from genar.read.hest import hest
 from genar.read.points import points
@@ -9,4 +10,4 @@ from genar.read.st import st
 from genar.read.visium import visium
 from genar.slide.open import open_slide as slide
 
-__all__ = ["Source", "find", "h5ad", "hest", "points", "section", "slide", "spatialdata", "st", "visium"]
+__all__ = ["Source", "features", "find", "h5ad", "hest", "points", "section", "slide", "spatialdata", "st", "visium"]

@@ -1,45 +1,23 @@
 import json
 import os
-import signal
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from torch.nn.modules.module import register_module_forward_hook
+import torch
 
 from genar import pp
-from genar.encoders import registry
+from genar.encoders import cache as cache_module
 from genar.encoders.cache import default_cache, features
 from genar.encoders.content import content
-from genar.encoders.registry import ENCODERS, Encoder
+from genar.encoders.registry import create, spec_of
+from genar.encoders.weights import packaged
 from genar.errors import ConfigError, ModelError, OutputError, SlideError
 from genar.slide.open import Slide, open_slide
 
 OPTIONS = {"encoder": "efficientnet_lite0", "tile_um": 154.0}
-
-
-class Encoded:
-    """Counts the tiles that an encoder really saw."""
-
-    def __init__(self):
-        self.tiles = 0
-
-    def __call__(self, module, inputs, output):
-        if isinstance(module, Encoder):
-            self.tiles += len(output)
-
-
-@pytest.fixture
-def encoded():
-    counter = Encoded()
-    handle = register_module_forward_hook(counter)
-    yield counter
-    handle.remove()
 
 
 @pytest.fixture
@@ -102,7 +80,6 @@ def test_the_file_is_in_tridents_form(section, cache):
 def test_what_features_depend_on_misses(section, cache, encoded, monkeypatch):
     options = OPTIONS | {"cache": cache}
     first = features(section, **options)
-    other = replace(ENCODERS["efficientnet_lite0"], sha256="0" * 64)
     moved = section.copy()
     moved.obsm["spatial"] = moved.obsm["spatial"] + 0.25
     finer = section.copy()
@@ -117,13 +94,42 @@ def test_what_features_depend_on_misses(section, cache, encoded, monkeypatch):
         (section[::-1].copy(), {}),
     ]
     paths = [first.path] + [features(spots, **(options | change)).path for spots, change in cases]
-    with monkeypatch.context() as patched:
-        patched.setitem(registry.ENCODERS, "efficientnet_lite0", other)
-        paths.append(features(section, **options).path)
-    assert len(set(paths)) == len(paths) == len(entries(cache)) == 9
-    assert encoded.tiles == 3 * (1 + 1 + 2 + 3 + 2 + 3 + 1)
+    for name, changed in [
+        ("weights_sha256", lambda *_: "0" * 64),
+        ("runtime_of", lambda *_: "abacus"),
+        ("VERSION", 0),
+        ("spec_of", lambda name: replace(spec_of(name), normalisation=((0.5, 0.5, 0.5), (0.4, 0.5, 0.5)))),
+    ]:
+        with monkeypatch.context() as patched:
+            patched.setattr(cache_module, name, changed)
+            paths.append(features(section, **options).path)
+    assert len(set(paths)) == len(paths) == len(entries(cache)) == 12
+    assert encoded.tiles == 3 * (1 + 1 + 2 + 3 + 2 + 3 + 4)
     features(section, seed=1, **options)  # a seed without views is none
-    assert encoded.tiles == 3 * 13
+    assert encoded.tiles == 3 * 16
+
+
+def test_weights_are_known_by_content(section, cache, encoded, tmp_path):
+    state = torch.load(packaged(spec_of("efficientnet_lite0")), weights_only=True)
+    torch.save({name: value * 1.01 if value.dim() == 4 else value for name, value in state.items()}, tmp_path / "w.pth")
+    first = features(section, cache=cache, **OPTIONS)
+    changed = features(section, cache=cache, weights=tmp_path / "w.pth", **OPTIONS)
+    assert encoded.tiles == 6
+    assert changed.path != first.path
+    assert (changed.plain != first.plain).any()
+    assert (changed.fingerprint != first.fingerprint).any()
+    (tmp_path / "w.pth").rename(tmp_path / "v.pth")
+    assert features(section, cache=cache, weights=tmp_path / "v.pth", **OPTIONS).path == changed.path
+    with pytest.raises(ModelError, match=r"w\.pth"):
+        features(section, cache=cache, weights=tmp_path / "w.pth", **OPTIONS)
+
+
+def test_the_fingerprint_is_kept(section, cache):
+    first = features(section, cache=cache, **OPTIONS)
+    assert first.fingerprint.shape == (16,)
+    assert first.fingerprint.dtype == np.float32
+    np.testing.assert_allclose(first.fingerprint, create("efficientnet_lite0").fingerprint(), rtol=1e-5)
+    np.testing.assert_array_equal(features(section, cache=cache, **OPTIONS).fingerprint, first.fingerprint)
 
 
 def test_the_slide_is_known_by_content_and_not_by_name(section, cache, encoded, make_slide, tissue_image, tmp_path):
@@ -216,49 +222,14 @@ def test_a_damaged_entry_is_computed_again(section, cache, encoded, caplog, dama
     mended = features(section, cache=cache, **OPTIONS)
     assert encoded.tiles == 6
     np.testing.assert_array_equal(mended.plain, values)
-    (warning,) = caplog.records
+    (warning,) = [record for record in caplog.records if "are damaged" in record.message]
     assert warning.levelname == "WARNING"
     assert f"{name}: cached features are damaged" in warning.message
     features(section, cache=cache, **OPTIONS)
     assert encoded.tiles == 6
 
 
-KILLED = """
-import sys, time
-from pathlib import Path
-import anndata
-from torch.nn.modules.module import register_module_forward_hook
-from genar.encoders.cache import features
-from genar.encoders.content import content
-from genar.encoders.registry import Encoder
-
-def stop(module, inputs, output):
-    if isinstance(module, Encoder):
-        stop.batches += 1
-        if stop.batches == 3:
-            print("half", flush=True)
-            time.sleep(60)
-
-stop.batches = 0
-register_module_forward_hook(stop)
-features(anndata.read_h5ad(sys.argv[1]), encoder="efficientnet_lite0", tile_um=154.0, views=1, cache=Path(sys.argv[2]),
-         batch_size=1)
-"""
-
-
-def test_a_killed_run_leaves_nothing(section, cache, tmp_path, encoded):
-    section.write_h5ad(tmp_path / "s.h5ad")
-    command = [sys.executable, "-W", "ignore", "-c", KILLED, str(tmp_path / "s.h5ad"), str(cache)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "half\n"
-        process.send_signal(signal.SIGKILL)
-    assert entries(cache) == []
-    assert features(section, cache=cache, views=1, **OPTIONS).views.shape == (1, 3, 1280)
-    assert encoded.tiles == 6
-
-
-def test_an_encoding_that_fails_leaves_nothing(make_slide, tissue_image, cache, encoded):
+def test_an_encoding_that_fails_at_once_leaves_nothing(make_slide, tissue_image, cache, encoded):
     path = make_slide(tissue_image(800, 300), mpp=2.0, compression="deflate")
     section = pp.spots(path, "st")
     data = bytearray(path.read_bytes())
@@ -266,15 +237,7 @@ def test_an_encoding_that_fails_leaves_nothing(make_slide, tissue_image, cache, 
     path.write_bytes(data)
     with pytest.raises(SlideError, match="cannot be decoded"):
         features(section, cache=cache, batch_size=1, **OPTIONS)
-    assert encoded.tiles > 0
     assert entries(cache) == []
-
-
-def test_two_at_once_do_no_harm(section, cache):
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda _: features(section, cache=cache, batch_size=2, **OPTIONS), range(2)))
-    assert entries(cache) == [found[0].path.name]
-    np.testing.assert_array_equal(found[0].plain, found[1].plain)
 
 
 def test_an_open_slide_is_used_as_it_is(section, cache, encoded):

