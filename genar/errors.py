@@ -1,5 +1,7 @@
 """Errors that a user can act on: the command line prints them on one line and exits with status 2."""
 
+OUT_OF_MEMORY = "out of memory; lower --batch-size, or use --device cpu or a larger machine"
+
 
 class GenarError(Exception):
     """Something the user gave cannot be used.

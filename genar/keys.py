@@ -5,6 +5,8 @@ IN_TISSUE = "in_tissue"
 ARRAY_ROW = "array_row"
 ARRAY_COL = "array_col"
 TISSUE_FRACTION = "tissue_fraction"
+BLUR_UM = "blur_um"  # standard deviation of the slide's blur there, in µm
+IN_FOCUS = "in_focus"
 TOTAL_COUNTS = "total_counts"
 N_GENES = "n_genes_by_counts"
 LIBRARY_ID = "library_id"
@@ -16,7 +18,7 @@ SPATIAL = "spatial"  # also the key in uns
 
 def features(encoder: str) -> str:
     """Return the ``obsm`` key of an encoder's features, ``X_<encoder>``."""
-    return f"X_{encoder}"
+    return f"X_{encoder.replace('/', '_')}"  # anndata takes no slash in a key
 
 
 def views(encoder: str) -> str:
@@ -65,6 +67,9 @@ SPOT_UM = "spot_um"
 PITCH_UM = "pitch_um"
 LATTICE = "lattice"
 TILE_UM = "tile_um"
+TISSUE_SOURCE = "tissue_source"  # where tissue was taken to be: "auto", "none" (everywhere), or a file's path
+ENCODER_FINGERPRINT = "encoder_fingerprint"  # see fingerprint(), and an attribute of files of features
+FEATURES_SOURCE = "features_path"  # the file that another program's features were read from
 DATA = "data_path"  # the file or folder that a measured section was read from
 COUNTS_SOURCE = "counts_source"  # where its raw counts were found: "X", "raw", "layers/<name>" or a file's name
 PATCHES = "patches_path"  # HEST: a file of tiles, where there is no image to cut them from
@@ -72,6 +77,12 @@ SECTION_NAME = "section_name"  # as it was given, where the library id may not h
 PATIENT_SOURCE = "patient_source"  # where the patient comes from
 ONCOTREE = "oncotree_code"
 TECHNOLOGY = "st_technology"
+
+
+def fingerprint(encoder: str) -> str:
+    """Return the metadata's key of an encoder's features of a fixed picture, float32 [16]."""
+    return f"{ENCODER_FINGERPRINT}_{encoder.replace('/', '_')}"
+
 
 # uns
 GENAR = "genar"

@@ -11,14 +11,17 @@ from anndata import AnnData
 from genar import __version__, keys
 from genar.data.spots import SpotTable
 from genar.device import device_of
-from genar.encoders.registry import ENCODERS
+from genar.encoders.fingerprint import check
+from genar.encoders.registry import is_computable
 from genar.errors import ConfigError, DataError
 from genar.estimate import ESTIMATORS, Estimator, counts, moments, quantiles
 from genar.model.decoder import Choice
 from genar.model.decoding import Decoding
 from genar.progress import bar
+from genar.slide.focus import focus_warning
 from genar.slide.section import metadata
 from genar.store import Model, load
+from genar.units import TILE_TOLERANCE
 from genar.write.anndata import result
 
 __all__ = ["predict"]
@@ -71,6 +74,8 @@ def predict(
     ------
     DataError
         If the spots lack the features of the model's encoder, or these are of tiles of another size.
+    ModelError
+        If the features are known to be of other weights than those that the model was trained with.
     ConfigError
         If the estimator, the seed, the depth or the device is not valid.
     """
@@ -161,17 +166,20 @@ def _check_features(adata: AnnData, model: Model) -> None:
         why = f"obsm holds no {key!r}, which model {model.info.name} takes"
         command = f"run genar.pp.embed(adata, encoder={model.info.encoder!r}) first"
         elsewhere = f"put your {model.info.encoder} features of {model.info.tile_um:g} µm tiles there"
-        raise DataError("the spots", why, command if model.info.encoder in ENCODERS else elsewhere)
+        raise DataError("the spots", why, command if is_computable(model.info.encoder) else elsewhere)
     features = adata.obsm[key]
     if features.shape[1] != model.info.feature_dim:
         why = f"obsm[{key!r}] has {features.shape[1]} columns, model {model.info.name} takes {model.info.feature_dim}"
         raise DataError("the spots", why, "embed them again")
     if not np.isfinite(features).all():
         raise DataError("the spots", f"obsm[{key!r}] holds values that are not finite", "embed them again")
+    fingerprint = known.get(keys.fingerprint(model.info.encoder))
+    if fingerprint is not None and model.info.encoder_fingerprint is not None:
+        check(fingerprint, model.info.encoder_fingerprint, model.info.encoder)
     if adata.obs[keys.LIBRARY_ID].nunique() > 1:
         raise DataError("the spots", "they are of several sections", "predict each alone, then anndata.concat")
     tile_um = float(known.get(keys.TILE_UM, model.info.tile_um))
-    if not math.isclose(tile_um, model.info.tile_um, rel_tol=1e-6):
+    if not math.isclose(tile_um, model.info.tile_um, rel_tol=TILE_TOLERANCE if keys.FEATURES_SOURCE in known else 1e-6):
         why = f"their tiles are {tile_um:g} µm wide, model {model.info.name} takes {model.info.tile_um:g} µm"
         raise DataError("the spots", why, f"embed them again with tile_um={model.info.tile_um:g}")
 
@@ -204,7 +212,7 @@ def _provenance(adata: AnnData, model: Model) -> dict[str, object]:
         "encoder": model.info.encoder,
         "geometry": geometry,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "warnings": _warnings(model, known),
+        "warnings": [*_warnings(model, known), *_blurred(adata)],
     }
 
 
@@ -217,3 +225,9 @@ def _warnings(model: Model, known: dict[str, Any]) -> list[str]:
         f"spots are {known[keys.SPOT_UM]:g} µm wide here, but {info.name} was trained on {info.lattice} spots of "
         f"{info.spot_um:g} µm; its counts are those of such a spot"
     ]
+
+
+def _blurred(adata: AnnData) -> list[str]:
+    """List what is to be said of the spots' focus, where it is known."""
+    said = focus_warning(adata.obs[keys.IN_FOCUS].to_numpy(bool)) if keys.IN_FOCUS in adata.obs else None
+    return [] if said is None else [said]

@@ -9,4 +9,5 @@ python -m pip install --quiet --editable . --group test
 ruff check .
 ruff format --check .
 mypy
-pytest "$@"
+# one thread each: the tests are many and small, and threads of two processes would get in each other's way
+OMP_NUM_THREADS=1 pytest --numprocesses auto --dist loadfile "$@"

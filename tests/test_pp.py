@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 
 from genar import pp
+from genar.encoders.registry import create
 from genar.errors import ConfigError, DataError
 from genar.slide.tiles import open_tiles
 
@@ -135,7 +136,10 @@ def test_embedding_with_and_without_a_cache_agree(few, tmp_path):
     assert entry.stat().st_mtime_ns == before
     few.write_h5ad(tmp_path / "few.h5ad")
     np.testing.assert_array_equal(ad.read_h5ad(tmp_path / "few.h5ad").obsm["X_efficientnet_lite0"], plain)
-    assert few.uns["spatial"]["CMU-1-Small-Region"]["metadata"]["tile_um"] == 154.0
+    known = few.uns["spatial"]["CMU-1-Small-Region"]["metadata"]
+    assert known["tile_um"] == 154.0
+    fingerprint = create("efficientnet_lite0").fingerprint()
+    np.testing.assert_allclose(known["encoder_fingerprint_efficientnet_lite0"], fingerprint, rtol=1e-5)
 
 
 def test_views_are_kept_in_a_cache_alone(few):
@@ -144,13 +148,13 @@ def test_views_are_kept_in_a_cache_alone(few):
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_embedding_patches_where_there_is_no_slide(few, tmp_path, cached):
+def test_embedding_patches_where_there_is_no_slide(few, tmp_path, read_all, cached):
     """Patches cut by HEST's measure give the features of the slide's own tiles."""
     metadata = few.uns["spatial"]["CMU-1-Small-Region"]["metadata"]
     pp.embed(few, tile_um=112.0)
     wanted = few.obsm.pop("X_efficientnet_lite0")
     with open_tiles(few, 112.0, 224) as tiles, h5py.File(tmp_path / "patches.h5", "w") as file:
-        file["img"] = np.stack([tiles[i].permute(1, 2, 0).numpy() for i in range(4)])[::-1]
+        file["img"] = read_all(tiles).permute(0, 2, 3, 1).numpy()[::-1]
         file["barcode"] = few.obs_names[::-1].to_numpy().astype("S")
     metadata["patches_path"] = str(tmp_path / "patches.h5")
     del metadata["source_image_path"]

@@ -1,6 +1,7 @@
 import anndata as ad
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.sparse import issparse
 
 from genar import pp
@@ -63,7 +64,7 @@ def test_image_and_geometry(spots, slide):
     metadata = library["metadata"]
     assert metadata["source_image_path"] == str(slide.resolve())
     wanted = {"mpp": 2.0, "slide_width": 800, "slide_height": 800, "lattice": "visium", "spot_um": 55.0}
-    wanted |= {"pitch_um": 100.0, "tile_um": 154.0, "mpp_source": "openslide.mpp-x"}
+    wanted |= {"pitch_um": 100.0, "tile_um": 154.0, "mpp_source": "TIFF resolution tags"}
     assert {key: metadata[key] for key in wanted} == wanted
 
 
@@ -125,3 +126,36 @@ def test_a_scanned_slide(shared):
     spots = pp.spots(shared / "data/wsi/CMU-1-Small-Region.svs")
     assert 40 < spots.n_obs < 90
     assert spots.obs["library_id"].cat.categories.tolist() == ["CMU-1-Small-Region"]
+
+
+def test_focus_is_judged(spots):
+    assert spots.obs["in_focus"].dtype == bool
+    assert spots.obs["blur_um"].dtype == np.float32
+    assert spots.uns["spatial"]["a_b_1"]["metadata"]["tissue_source"] == "auto"
+
+
+def test_everywhere(make_slide):
+    glass = make_slide(np.full((600, 800, 3), 240, dtype=np.uint8), mpp=2.0)
+    everywhere = pp.spots(glass, "grid", pitch_um=100, tissue="none")
+    assert everywhere.n_obs == 13 * 17
+    assert (everywhere.obs["tissue_fraction"] == 1).all()
+    assert everywhere.obs["in_focus"].all()
+    (section,) = everywhere.uns["spatial"].values()
+    assert "tissue_mask" not in section
+    assert section["metadata"]["tissue_source"] == "none"
+
+
+def test_tissue_from_a_mask(slide, tmp_path):
+    right = np.zeros((100, 100), dtype=np.uint8)
+    right[:, 50:] = 255
+    Image.fromarray(right).save(tmp_path / "right.png")
+    laid = pp.spots(slide, tissue=tmp_path / "right.png")
+    assert laid.obsm["spatial"][:, 0].min() >= 400 - 1e-6
+    (section,) = laid.uns["spatial"].values()
+    assert section["metadata"]["tissue_source"] == str(tmp_path / "right.png")
+    assert section["tissue_mask"].mean() == pytest.approx(0.5, abs=0.01)
+    small = np.zeros((100, 100), dtype=np.uint8)
+    small[:3, :3] = 1
+    Image.fromarray(small).save(tmp_path / "small.png")
+    with pytest.raises(SlideError, match=r"no spot lies on enough of its tissue .*, by small\.png"):
+        pp.spots(slide, tissue=tmp_path / "small.png")

@@ -41,7 +41,7 @@ def sides(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def encode(_: object, tiles: TileDataset, **options: object) -> np.ndarray:
         assert isinstance(options["device"], torch.device)
         noted.append(tiles.side * tiles.slide.mpp)
-        return np.zeros((len(tiles), 3), np.float32)
+        return np.zeros((sum(map(len, tiles.chunks)), 3), np.float32)
 
     monkeypatch.setattr(pp, "encode", encode)
     return noted

@@ -12,13 +12,15 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
-from genar.errors import GenarError
+from genar.errors import OUT_OF_MEMORY, GenarError
 
 COMMANDS = {
     "predict": "predict counts on slides",
+    "tissue": "show where slides show tissue, to look at and correct",
     "demo": "fetch a small real slide and predict it",
     "check": "check measured sections before training on them",
     "train": "train a model on measured sections",
+    "encoders": "list the tile encoders",
     "import": "convert a checkpoint of the published GenAR code",
 }
 
@@ -40,7 +42,6 @@ examples:
 'genar COMMAND --help' tells more. For research use only, not for diagnosis."""
 
 INTERRUPTED, USAGE, INTERNAL = 130, 2, 1
-OUT_OF_MEMORY = "out of memory; lower --batch-size, or use --device cpu or a larger machine"
 
 
 class Parser(argparse.ArgumentParser):

@@ -4,37 +4,58 @@ import argparse
 import math
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from genar.jobs.options import Options
+    from genar.jobs.slides import Task
+    from genar.jobs.work import Outcome
 
 DESCRIPTION = """\
 Predict the counts of a model's genes on each slide. Writes NAME.h5ad (integer
-counts in X, spot centres in obsm["spatial"]) and NAME.png for every slide NAME."""
+counts in X, spot centres in obsm["spatial"]) and NAME.png for every slide NAME,
+and for several slides a line each in summary.csv. What is there is left as it
+is, and what was interrupted goes on: to finish, repeat the command."""
 
 EPILOG = """\
 examples:
   genar predict *.svs -o results --spots visium
   genar predict section.jpg --mpp 0.687 --spots st
-  genar predict slide.tif --spots spaceranger/outs"""
+  genar predict slide.tif --spots spaceranger/outs
+  genar predict slides.csv -o results --cluster slurm.yaml --concat"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
+    parser.usage = "genar predict [OPTION ...] SLIDE [SLIDE ...]"
     parser.add_argument(
-        "slides", metavar="SLIDE", nargs="+", type=Path, help="anything OpenSlide reads, TIFF, JPEG, PNG"
-    )
+        "slides", metavar="SLIDE", nargs="+", type=Path, help="anything OpenSlide reads, TIFF, JPEG, PNG; or one "
+        "CSV with the column slide, and perhaps mpp and name",
+    )  # fmt: skip
     add_options(parser)
+    add = parser.add_argument_group("cohorts").add_argument
+    add("--cluster", metavar="WHERE", help="predict several slides at a time: local:N (N processes here), local (one "
+        "for each GPU), tcp://HOST:PORT (a Dask scheduler), or a dask-jobqueue YAML (SLURM, PBS, LSF)")  # fmt: skip
+    add("--concat", action="store_true", help="also put all results together, in cohort.h5ad")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of prediction."""
+    parser.set_defaults(cluster=None, concat=False)
     add = parser.add_argument
     add("-o", "--output", metavar="DIR", type=Path, default=Path(), help="output folder (default: this one)")
     add("--model", default="her2st-mini", metavar="MODEL", help="bundled name or model directory (her2st-mini)")
-    add("--spots", metavar="WHERE", help="where to predict: visium (55 µm spots 100 µm apart), st (100 µm, 200 µm "
-        "apart), grid (square), or at a measured section's spots or a CSV's or GeoJSON's places (default: as "
-        "trained)")  # fmt: skip
+    add("--overwrite", action="store_true", help="replace files that exist")
+    add = parser.add_argument_group("where").add_argument
+    add("--spots", metavar="WHERE", help="visium (55 µm spots 100 µm apart), st (100 µm, 200 µm apart), grid "
+        "(square), or at a measured section's spots or a CSV's or GeoJSON's places (default: as trained)")  # fmt: skip
     add("--pitch", type=float, metavar="UM", help="distance of spots in µm, for --spots grid")
+    add("--tissue", default="auto", metavar="WHERE", help="auto, none (everywhere), a GeoJSON or mask PNG, or a folder "
+        "of these, each named as its slide (auto)")  # fmt: skip
     add("--mpp", type=float, metavar="UM", help="µm per pixel, where the slide's file does not carry it")
+    add("--features", type=Path, metavar="PATH", help="at the tiles of others' features and from these: a TRIDENT or "
+        "CLAM .h5, a LazySlide .zarr, or a folder of these, each named as its slide")  # fmt: skip
+    add = parser.add_argument_group("decoding").add_argument
     add("--estimator", choices=("mean", "log_mean", "mode", "sample"), default="log_mean",
         help="how a count is taken from its distribution (log_mean)")  # fmt: skip
     add("--decoding", choices=("expected", "greedy", "sample"),
@@ -42,18 +63,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "(default: as the model was made for)")  # fmt: skip
     add("--depth", type=float, metavar="COUNTS", help="median library size to predict at, for a model that is "
         "conditioned on it (default: that of its training sections)")  # fmt: skip
-    add = parser.add_argument_group("drawn decoding, of --decoding sample or --estimator sample").add_argument
     add("--samples", type=_paths, default=1, metavar="N", help="draw N paths through the scales and average their "
         "distributions; adds the layers q05, q50, q95 (1)")  # fmt: skip
-    add("--temperature", type=_positive, default=1.0, metavar="T", help="below 1 narrows the distribution (1)")
-    add("--top-k", type=_count, default=0, metavar="K", help="draw among the K most probable counts; 0 for all (0)")
-    add("--top-p", type=_share, default=1.0, metavar="P", help="draw among the likeliest counts with this share (1)")
-    add("--seed", type=_seed, default=0, metavar="N", help="seed (0)")
+    add("--temperature", type=_positive, default=1.0, metavar="T", help="drawing: below 1 narrows the distribution (1)")
+    add("--top-k", type=_count, default=0, metavar="K", help="drawing: among the K most probable counts (0: all)")
+    add("--top-p", type=_share, default=1.0, metavar="P", help="drawing: among the likeliest counts of this share (1)")
+    add("--seed", type=_seed, default=0, metavar="N", help="drawing: seed (0)")
     add = parser.add_argument_group("running").add_argument
+    add("--encoder-weights", type=Path, metavar="FILE", help="file of the encoder's weights; see 'genar encoders'")
+    add("--cache", type=Path, metavar="DIR", help="keep the encoder's features there (default: in a hidden folder of "
+        "the output folder, until a slide is done)")  # fmt: skip
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")
     add("--batch-size", type=_natural, default=32, metavar="N", help="tiles at once (32)")
-    add("--workers", type=_count, default=0, metavar="N", help="extra processes that read tiles (0)")
-    add("--overwrite", action="store_true", help="replace files that exist")
+    add("--workers", type=_count, metavar="N", help="extra processes that read tiles (0 for a CPU, the number of "
+        "cores for a GPU)")  # fmt: skip
 
 
 def _count(text: str) -> int:
@@ -109,16 +132,18 @@ def _seed(text: str) -> int:
     return value
 
 
-def options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options as :func:`genar.jobs.predict.predict_to_file` names them."""
+def options(args: argparse.Namespace) -> "Options":
+    """Return the options as an object."""
     from genar.errors import ConfigError
+    from genar.jobs.options import Options
     from genar.model.decoding import Decoding
 
     if args.samples > 1 and args.decoding not in (None, "sample"):
         why = f"--decoding {args.decoding} gives the same counts each time"
         raise ConfigError("--samples", why, "leave one of the two out")
     names = (
-        "model", "spots", "pitch", "mpp", "device", "batch_size", "workers", "seed", "estimator", "depth", "overwrite",
+        "model", "spots", "pitch", "tissue", "mpp", "features", "encoder_weights", "cache", "seed", "estimator",
+        "depth", "device", "batch_size", "workers",
     )  # fmt: skip
     decoding = Decoding(
         rule="sample" if args.samples > 1 else args.decoding,
@@ -127,27 +152,63 @@ def options(args: argparse.Namespace) -> dict[str, Any]:
         top_k=args.top_k,
         top_p=args.top_p,
     )
-    return {name: getattr(args, name) for name in names} | {"decoding": decoding}
+    return Options(**{name: getattr(args, name) for name in names}, decoding=decoding)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Predict slide after slide; one that fails is reported and the rest go on."""
-    from genar.cli.app import report
-    from genar.errors import ConfigError
+    """Predict the slides."""
+    from genar.jobs.slides import is_table, tasks_of
+    from genar.write.atomic import check_writable
+
+    tasks = tasks_of(args.slides, reserved=["cohort"] if args.concat else [])
+    check_writable(args.output / "summary.csv", overwrite=True)
+    if args.cluster is not None:
+        from genar.jobs.cluster import check_cluster
+
+        check_cluster(args.cluster)
+    if len(tasks) > 1 or is_table(args.slides) or args.cluster is not None or args.concat:
+        return _cohort(tasks, args)
     from genar.jobs.predict import predict_to_file
 
-    stems = [slide.stem for slide in args.slides]
-    for slide in args.slides:
-        if stems.count(slide.stem) > 1:
-            why = f"two of the slides would be written to {slide.stem}.h5ad"
-            raise ConfigError(slide, why, "predict them into different folders with -o")
-    settings = options(args)
-    failures = []
-    for slide in args.slides:
-        try:
-            table, picture = predict_to_file(slide, args.output, **settings)
-        except Exception as e:  # noqa: BLE001 - the slides that follow are another matter
-            failures.append(report(e, debug=args.debug))
-        else:
-            print(f"wrote {table} and {picture}", file=sys.stdout, flush=True)
-    return min(failures, default=0)  # 1, an internal error, if there was one
+    made = predict_to_file(tasks[0].slide, args.output, options(args), overwrite=args.overwrite, progress=True)
+    if made.is_new:
+        print(f"wrote {made.table} and {made.picture}", file=sys.stdout)
+    else:
+        print(f"{made.table} is there already, of the same request; --overwrite makes it anew", file=sys.stdout)
+    return 0
+
+
+def _cohort(tasks: "list[Task]", args: argparse.Namespace) -> int:
+    """Predict many slides; 1 if any failed."""
+    from genar.jobs.cohort import predict_all
+    from genar.jobs.concat import COHORT, concat
+    from genar.jobs.summary import SUMMARY
+
+    def say(number: int, outcome: "Outcome") -> None:
+        print(f"{number} of {len(tasks)}: {_line(outcome)}", file=sys.stdout, flush=True)
+        for note in outcome.notes:
+            print(f"genar: {note}", file=sys.stderr)
+        if outcome.status == "failed":
+            print(f"{outcome.traceback if args.debug else ''}genar: error: {outcome.error}", file=sys.stderr)
+
+    outcomes = predict_all(tasks, args.output, options(args), overwrite=args.overwrite, cluster=args.cluster, say=say)
+    tally = {status: sum(o.status == status for o in outcomes) for status in ("done", "present", "failed")}
+    told = ", ".join(f"{n} {status}" for status, n in tally.items() if n)
+    print(f"{told}; see {args.output / SUMMARY}", file=sys.stdout)
+    tables = [outcome.output for outcome in outcomes if outcome.output is not None]
+    if args.concat and tables:
+        target = args.output / f"{COHORT}.h5ad"
+        if tally["failed"]:
+            print(f"genar: {target} lacks what failed, {tally['failed']} of {len(tasks)} slides", file=sys.stderr)
+        concat(tables, target)
+        print(f"wrote {target}", file=sys.stdout)
+    return int(tally["failed"] > 0)
+
+
+def _line(outcome: "Outcome") -> str:
+    """Say what came of a slide."""
+    if outcome.status == "done":
+        return f"wrote {outcome.output}, {outcome.spots:,} spots, {outcome.seconds:.1f} s"
+    if outcome.status == "present":
+        return f"{outcome.output} is there already"
+    return f"{outcome.task.slide} failed"

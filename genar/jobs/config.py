@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from genar.data.splits import SplitConfig
-from genar.encoders.registry import ENCODERS
+from genar.encoders.registry import is_computable, spec_of
+from genar.errors import ModelError
 from genar.genes import grouping, panel
 from genar.model.config import ModelConfig
 from genar.units import LARGEST_TILE_UM
@@ -126,10 +127,14 @@ class TilesConfig(_Strict):
     @field_validator("encoder")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in ENCODERS:
-            msg = f"genar knows no such encoder; use one of: {', '.join(ENCODERS)}"
+        try:
+            spec = spec_of(name)
+        except ModelError as e:
+            raise ValueError(str(e)) from e
+        if not is_computable(name):
+            msg = f"genar cannot compute {spec.name}, as its network comes in a package of its own"
             raise ValueError(msg)
-        return name
+        return spec.name
 
 
 class OptimizerConfig(_Strict):

@@ -144,6 +144,7 @@ def _info(
         name=config.name,
         encoder=config.tiles.encoder,
         feature_dim=table.features[0].shape[1],
+        encoder_fingerprint=_fingerprint(known.get(keys.fingerprint(config.tiles.encoder))),
         tile_um=config.tiles.tile_um,
         lattice=known[keys.LATTICE],
         spot_um=known[keys.SPOT_UM],
@@ -157,6 +158,11 @@ def _info(
         sections=table.names,
         split=split.for_model(),
     )
+
+
+def _fingerprint(values: Sequence[float] | None) -> tuple[float, ...] | None:
+    """Return the encoder's fingerprint to six digits; None where the features came without."""
+    return None if values is None else tuple(float(f"{value:.6g}") for value in values)
 
 
 def _run(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from genar import keys
-from genar.encoders.registry import ENCODERS
+from genar.encoders.registry import is_computable
 from genar.errors import ConfigError, DataError
 from genar.published import import_checkpoint
 from genar.slide.lattice import lattice
@@ -77,7 +77,7 @@ def import_to_directory(
         units=CONTINUOUS if info.network.distribution in ("mse", "gaussian_nll") else "",
         max_count=info.max_count, scales=", ".join(map(str, info.scales)), encoder=info.encoder, tile_um=tile_um,
     )  # fmt: skip
-    if info.encoder not in ENCODERS:
+    if not is_computable(info.encoder):
         logger.warning(
             "genar cannot compute %s features itself: give them to genar.tl.predict in obsm[%r]",
             info.encoder, keys.features(info.encoder),

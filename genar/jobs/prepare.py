@@ -246,6 +246,7 @@ def _slim(section: AnnData, genes: pd.Index, encoder: str, found: Features) -> A
     slim.uns[FEATURES] = found.path.stem
     if found.views is not None:
         slim.obsm[keys.views(encoder)] = found.views.transpose(1, 0, 2)
+    metadata(section)[keys.fingerprint(encoder)] = found.fingerprint
     library = str(section.obs[keys.LIBRARY_ID].iloc[0])
     slim.uns[keys.SPATIAL] = {library: {keys.METADATA: metadata(section)}}
     return slim

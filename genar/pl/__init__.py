@@ -6,6 +6,7 @@ several returns a figure of its own.
 
 from genar.pl.heldout import genes
 from genar.pl.spots import gene, marker, overview, save_overview
+from genar.pl.tissue import tissue
 from genar.pl.training import curves, hierarchy
 
-__all__ = ["curves", "gene", "genes", "hierarchy", "marker", "overview", "save_overview"]
+__all__ = ["curves", "gene", "genes", "hierarchy", "marker", "overview", "save_overview", "tissue"]

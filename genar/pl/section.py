@@ -98,10 +98,10 @@ def draw_spots(
     colours = ax.figure.colorbar(circles, cax=bar, label=label, ticks=MaxNLocator(5, integer=whole))
     colours.outline.set_visible(False)
     if keys.MPP in section.get(keys.METADATA, {}):
-        _scale_bar(ax, float(section[keys.METADATA][keys.MPP]), left, right, bottom, top)
+        scale_bar(ax, float(section[keys.METADATA][keys.MPP]), left, right, bottom, top)
 
 
-def _scale_bar(ax: Axes, mpp: float, left: float, right: float, bottom: float, top: float) -> None:
+def scale_bar(ax: Axes, mpp: float, left: float, right: float, bottom: float, top: float) -> None:
     """Draw a bar of a round length, about a fifth of the width."""
     length = min(BAR_LENGTHS_UM, key=lambda um: abs(um / mpp - 0.22 * (right - left)))
     x, y = left + 0.03 * (right - left), bottom - 0.03 * (bottom - top)

@@ -7,7 +7,6 @@ import numpy as np
 from anndata import AnnData
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import NDArray
 from scipy.sparse import issparse
@@ -16,6 +15,7 @@ from genar import keys
 from genar.errors import DataError
 from genar.pl.figure import Picture, new_axes
 from genar.pl.section import Section, draw_outline, draw_spots, extent_of, one_section
+from genar.pl.text import drawable, short
 
 
 def gene(
@@ -127,19 +127,9 @@ def _values(adata: AnnData, gene: str, layer: str | None) -> NDArray[np.float64]
 def _headline(adata: AnnData, library: str, section: Section) -> str:
     """Say which slide and which model."""
     metadata, provenance = section.get(keys.METADATA, {}), adata.uns.get(keys.GENAR, {})
-    parts = [_short(_drawable(str(metadata.get(keys.SLIDE_NAME, library))), 60)]
+    parts = [short(drawable(str(metadata.get(keys.SLIDE_NAME, library))), 60)]
     if keys.MPP in metadata:
         parts.append(f"{float(metadata[keys.MPP]):.3f} µm/px")
     if "model" in provenance:
-        parts.append(f"model {_short(_drawable(str(provenance['model'])), 30)}")
+        parts.append(f"model {short(drawable(str(provenance['model'])), 30)}")
     return "  ·  ".join(parts)
-
-
-def _short(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 3]}..."
-
-
-def _drawable(text: str) -> str:
-    """Put "?" for what the font lacks, for example Chinese in matplotlib's default one, instead of a warning."""
-    font = get_font(findfont(FontProperties()))
-    return "".join(c if c.isprintable() and font.get_char_index(ord(c)) else "?" for c in text)

@@ -43,7 +43,7 @@ def check_writable(target: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def atomic(*targets: Path, overwrite: bool) -> Iterator[tuple[Path, ...]]:
+def atomic(*targets: Path, overwrite: bool, within: Path | None = None) -> Iterator[tuple[Path, ...]]:
     """Write files beside their targets and rename them all at the end; on any failure none appears.
 
     Only if a rename itself fails, files that were overwritten before it stay overwritten, each whole.
@@ -54,6 +54,9 @@ def atomic(*targets: Path, overwrite: bool) -> Iterator[tuple[Path, ...]]:
         What is to be written, all in one folder, which is made if need be.
     overwrite
         Whether they may exist.
+    within
+        A folder on the same disk to write to before that, in place of the targets' own; who is killed leaves nothing
+        outside it.
 
     Yields
     ------
@@ -69,11 +72,14 @@ def atomic(*targets: Path, overwrite: bool) -> Iterator[tuple[Path, ...]]:
     folder = targets[0].parent
     made = [p for p in (folder, *folder.parents) if not p.exists()]  # innermost first
     # a long name is cut, since the target's may be as long as the file system allows
-    temporary = tuple(folder / f".{t.stem[:40]}.{os.getpid()}.{i}{t.suffix}" for i, t in enumerate(targets))
+    temporary = tuple((within or folder) / f".{t.stem[:40]}.{os.getpid()}.{i}{t.suffix}" for i, t in enumerate(targets))
     appeared: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield temporary
+        for source in temporary:
+            with source.open("rb") as file:
+                os.fsync(file.fileno())  # else a power cut after the rename may leave a file without its content
         for target in targets:  # again, since the work may have taken long
             check_writable(target, overwrite=overwrite)
         for source, target in zip(temporary, targets, strict=True):

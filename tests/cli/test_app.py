@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,12 +16,15 @@ HEAVY = {"torch", "scanpy", "anndata", "matplotlib", "lightning", "timm", "numpy
 
 
 @pytest.fixture
-def job(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Path, dict]]:
-    """Replace the prediction by a record of its calls; a slide named bad* or bug* fails."""
+def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Path, Path, dict]]:
+    """Replace the prediction by a record of its calls, in a folder of slides; one named bad* or bug* fails."""
+    from genar.jobs.predict import Written
+
     calls: list[tuple[Path, Path, dict]] = []
 
-    def predict_to_file(slide: Path, output: Path, **options: object) -> tuple[Path, Path]:
-        calls.append((slide, output, options))
+    def predict_to_file(slide: Path, output: Path, options: object, **more: object) -> Written:
+        more.pop("progress", None)
+        calls.append((slide, output, {"options": options, "name": slide.stem, **more}))
         errors = {
             "bad": SlideError(slide, "it is\nno slide", "give another"),
             "bug": ZeroDivisionError("a\nb"),
@@ -29,9 +33,18 @@ def job(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, Path, dict]]:
         }
         if error := errors.get(slide.stem[:3]):
             raise error
-        return output / f"{slide.stem}.h5ad", output / f"{slide.stem}.png"
+        name = more.get("name") or slide.stem
+        return Written(output / f"{name}.h5ad", output / f"{name}.png", 1234, is_new=not slide.stem.startswith("old"))
 
-    monkeypatch.setattr("genar.jobs.predict.predict_to_file", predict_to_file)
+    for module in ("predict", "work"):
+        monkeypatch.setattr(f"genar.jobs.{module}.predict_to_file", predict_to_file)
+    monkeypatch.setattr("genar.jobs.cohort.model_of", lambda name: name)
+    monkeypatch.setattr("genar.jobs.cohort.check", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.svs", "b.svs", "c.tif", "a_b.svs", "bad.svs", "bug.svs", "good.svs", "old.svs", "memory.svs",
+                 "interrupted.svs", "x/a.svs", "y/a.tiff", "cohort.svs"):  # fmt: skip
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
     return calls
 
 
@@ -43,7 +56,7 @@ def test_help_is_as_pinned(genar, command: str) -> None:
     assert (status, err) == (0, "")
     assert out == (HELP / f"{command}.txt").read_text(encoding="utf-8")
     lines = out.splitlines()
-    assert len(lines) <= 54
+    assert len(lines) <= (72 if command == "predict" else 62 if command == "demo" else 54)
     assert max(map(len, lines)) <= 80
     assert f"  genar {'demo' if command == 'genar' else command}" in out[out.index("\nexample") :]
 
@@ -93,6 +106,15 @@ def test_version(genar) -> None:
         (["predict", "a.svs", "--top-k", "-1"], "--top-k: '-1' is not a whole number from 0"),
         (["predict", "a.svs", "b.svs", "--top-p", "1.5"], "--top-p: 1.5 is not above 0 and at most 1"),
         (["predict", "a.svs", "--temperature", "0"], "--temperature: 0 is not above 0"),
+        (["predict", "none.svs"], "none.svs: there is no such file; check the path"),
+        (["predict", "a.svs", "none.svs"], "none.svs: there is no such file; check the path"),
+        (["predict", "none.csv"], "none.csv: it cannot be read (No such file or directory)"),
+        (["predict", "x/a.svs", "b.svs", "y/a.tiff"], "y/a.tiff: it and x/a.svs would both be written to a.h5ad"),
+        (["predict", "cohort.svs", "a.svs", "--concat"], "cohort.svs: genar writes another file called cohort.h5ad"),
+        (["predict", "a.svs", "--cluster", "slurm"], "--cluster: 'slurm' is no cluster"),
+        (["predict", "a.svs", "--cluster", "none.yaml"], "none.yaml: it cannot be read (No such file or directory)"),
+        (["predict", "a.svs", "b.svs", "-o", "c.tif/out"], "summary.csv: its folder cannot be written to"),
+        (["demo", "--cluster", "local:2"], "unknown argument --cluster"),
         (["import", "a.ckpt"], "required: -o/--output, --genes, --tile-um, --spots"),
         (["train"], "required: CONFIG"),
         (["train", "--model.width", "8", "no.yaml"], "8: it is no YAML file; give CONFIG before the settings"),
@@ -110,66 +132,82 @@ def test_a_mistake_is_one_line_and_status_2(genar, job, words: list[str], part: 
 
 
 def test_predict_passes_its_options(genar, job) -> None:
+    from genar.jobs.options import Options
     from genar.model.decoding import Decoding
 
     status, out, err = genar(
-        *"predict x/a.svs b.tif -o out --model m --spots grid --pitch 50 --mpp 0.5 --estimator mode".split(),
-        *"--device cpu --batch-size 8 --workers 2 --seed 7 --overwrite --depth 900".split(),
+        *"predict x/a.svs b.svs -o out --model m --spots grid --pitch 50 --mpp 0.5 --estimator mode".split(),
+        *"--device cpu --batch-size 8 --workers 2 --seed 7 --overwrite --depth 900 --tissue none".split(),
         *"--decoding sample --samples 3 --temperature 0.5 --top-k 4 --top-p 0.9".split(),
+        *"--features f.h5 --encoder-weights w.safetensors --cache c".split(),
     )
-    decoding = {"rule": "sample", "n_samples": 3, "temperature": 0.5, "top_k": 4, "top_p": 0.9}
-    expected = {
-        "model": "m", "spots": "grid", "pitch": 50.0, "mpp": 0.5, "estimator": "mode", "device": "cpu",
-        "batch_size": 8, "workers": 2, "seed": 7, "overwrite": True, "depth": 900.0,
-        "decoding": Decoding.model_validate(decoding),
-    }  # fmt: skip
-    assert job == [(Path("x/a.svs"), Path("out"), expected), (Path("b.tif"), Path("out"), expected)]
+    decoding = Decoding(rule="sample", n_samples=3, temperature=0.5, top_k=4, top_p=0.9)
+    options = Options(
+        model="m", spots="grid", pitch=50.0, mpp=0.5, estimator="mode", device="cpu", batch_size=8, workers=2, seed=7,
+        depth=900.0, decoding=decoding, tissue="none", features=Path("f.h5"), cache=Path("c"),
+        encoder_weights=Path("w.safetensors"),
+    )  # fmt: skip
+    expected = {"options": options, "overwrite": True}
+    assert job == [(Path(s), Path("out"), expected | {"name": Path(s).stem}) for s in ("x/a.svs", "b.svs")]
     assert (status, err) == (0, "")
-    assert out == "wrote out/a.h5ad and out/a.png\nwrote out/b.h5ad and out/b.png\n"
+    lines = [re.sub(r"[0-9.]+ s$", "T s", line) for line in out.splitlines()]
+    assert lines[0] == "1 of 2: wrote out/a.h5ad, 1,234 spots, T s"
+    assert lines[1:] == ["2 of 2: wrote out/b.h5ad, 1,234 spots, T s", "2 done; see out/summary.csv"]
 
 
-def test_defaults_are_those_of_the_function(genar, job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_slide_alone(genar, job) -> None:
+    assert genar("predict", "a.svs", "-o", "out") == (0, "wrote out/a.h5ad and out/a.png\n", "")
+    said = "out/old.h5ad is there already, of the same request; --overwrite makes it anew\n"
+    assert genar("predict", "old.svs", "-o", "out") == (0, said, "")
+    assert genar("predict", "bad.svs") == (2, "", "genar: error: bad.svs: it is no slide; give another\n")
+    assert not Path("out").exists()
+
+
+def test_a_table_of_slides(genar, job) -> None:
+    Path("t.csv").write_text("slide,mpp,name\nx/a.svs,,A 1\nb.svs,0.25,\n", encoding="utf-8")
+    assert genar("predict", "t.csv", "-o", "out", "--mpp", "0.5")[0] == 0
+    assert [(call[0], call[2]["name"], call[2]["options"].mpp) for call in job] == [
+        (Path("x/a.svs"), "A 1", 0.5), (Path("b.svs"), "b", 0.25)
+    ]  # fmt: skip
+
+
+def test_defaults_are_those_of_the_function(genar, job) -> None:
     import inspect
 
+    from genar.jobs.options import Options
     from genar.jobs.predict import predict
     from genar.model.decoding import Decoding
 
     assert genar("predict", "a.svs")[0] == 0
-    (_, output, options) = job[0]
-    defaults = {name: p.default for name, p in inspect.signature(predict).parameters.items()}
+    (_, output, given) = job[0]
     assert output == Path()
-    assert options.pop("overwrite") is False
-    assert (options.pop("decoding") or Decoding()) == (defaults.pop("decoding") or Decoding())
-    assert options == {name: defaults[name] for name in options}
+    assert given == {"options": Options(), "name": "a", "overwrite": False}
+    defaults = {name: p.default for name, p in inspect.signature(predict).parameters.items()}
+    del defaults["slide"], defaults["progress"]
+    assert vars(Options()) == defaults | {"decoding": defaults["decoding"] or Decoding()}
 
 
 def test_several_samples_are_drawn_ones(genar, job) -> None:
     assert genar("predict", "a.svs", "--samples", "5")[0] == 0
-    decoding = job[0][2]["decoding"]
+    decoding = job[0][2]["options"].decoding
     assert (decoding.rule, decoding.n_samples) == ("sample", 5)
 
 
 def test_underscores_are_hyphens(genar, job) -> None:
     assert genar("predict", "a_b.svs", "--batch_size", "5")[0] == 0
     assert genar("predict", "a_b.svs", "--batch_size=6", "--model=my_model")[0] == 0
-    assert [(c[0].name, c[2]["batch_size"]) for c in job] == [("a_b.svs", 5), ("a_b.svs", 6)]
-    assert job[1][2]["model"] == "my_model"
-
-
-def test_slides_of_one_stem_are_refused(genar, job) -> None:
-    status, out, err = genar("predict", "x/a.svs", "b.svs", "y/a.tiff")
-    assert (status, out, job) == (2, "", [])
-    assert err == (
-        "genar: error: x/a.svs: two of the slides would be written to a.h5ad;"
-        " predict them into different folders with -o\n"
-    )
+    assert [(c[0].name, c[2]["options"].batch_size) for c in job] == [("a_b.svs", 5), ("a_b.svs", 6)]
+    assert job[1][2]["options"].model == "my_model"
 
 
 def test_one_failing_slide_does_not_stop_the_others(genar, job) -> None:
-    status, out, err = genar("predict", "bad.svs", "good.svs")
-    assert [c[0].name for c in job] == ["bad.svs", "good.svs"]
-    assert status == 2
-    assert out == "wrote good.h5ad and good.png\n"
+    status, out, err = genar("predict", "bad.svs", "good.svs", "old.svs", "-o", "out")
+    assert [c[0].name for c in job] == ["bad.svs", "good.svs", "old.svs"]
+    assert status == 1
+    lines = out.splitlines()
+    assert lines[0] == "1 of 3: bad.svs failed"
+    assert lines[1].startswith("2 of 3: wrote out/good.h5ad, 1,234 spots, ")
+    assert lines[2:] == ["3 of 3: out/old.h5ad is there already", "1 done, 1 present, 1 failed; see out/summary.csv"]
     assert err == "genar: error: bad.svs: it is no slide; give another\n"
 
 
@@ -183,9 +221,8 @@ def test_debug_shows_the_traceback(genar, job, words: list[str]) -> None:
 
 
 def test_internal_error(genar, job) -> None:
-    status, out, err = genar("predict", "good.svs", "bug.svs")
-    assert status == 1
-    assert out == "wrote good.h5ad and good.png\n"  # what was written is said, whatever follows
+    status, out, err = genar("predict", "bug.svs")
+    assert (status, out) == (1, "")
     assert err == ("genar: internal error: ZeroDivisionError: a b; run again with --debug and report the traceback\n")
     status, _, err = genar("predict", "bug.svs", "--debug")
     assert status == 1
@@ -195,10 +232,24 @@ def test_internal_error(genar, job) -> None:
 def test_an_internal_error_does_not_stop_the_other_slides(genar, job) -> None:
     status, out, err = genar("predict", "bug.svs", "good.svs", "memory.svs", "bad.svs")
     assert [c[0].stem for c in job] == ["bug", "good", "memory", "bad"]
-    assert (status, out) == (1, "wrote good.h5ad and good.png\n")
-    said = ["genar: internal error: ZeroDivisionError", f"genar: error: {app.OUT_OF_MEMORY}", "genar: error: bad.svs"]
-    assert all(line.startswith(start) for line, start in zip(err.splitlines(), said, strict=True))
-    assert genar("predict", "interrupted.svs", "good.svs")[:2] == (130, "")
+    assert status == 1
+    assert "2 of 4: wrote good.h5ad" in out
+    said = [
+        "genar: error: bug.svs: internal error: ZeroDivisionError: a b",
+        f"genar: error: memory.svs: {app.OUT_OF_MEMORY}",
+        "genar: error: bad.svs: it is no slide; give another",
+    ]
+    assert err.splitlines() == said
+    _, _, err = genar("predict", "bug.svs", "good.svs", "--debug")
+    assert err.startswith("Traceback")
+
+
+def test_an_interrupt_keeps_what_is_done(genar, job) -> None:
+    status, out, err = genar("predict", "good.svs", "interrupted.svs", "a.svs")
+    assert (status, err) == (130, "genar: interrupted\n")
+    assert out.startswith("1 of 3: wrote good.h5ad")
+    assert out.count("\n") == 1
+    assert [line.split(",")[1:3] for line in Path("summary.csv").read_text().splitlines()[1:]] == [["good", "done"]]
 
 
 def test_out_of_memory(genar, job) -> None:
@@ -214,10 +265,10 @@ def test_interrupt(genar, job) -> None:
 
 
 def test_demo_predicts_the_demo_slide(genar, job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genar.datasets.demo_slide", lambda: Path("cache/demo.svs"))
+    monkeypatch.setattr("genar.datasets.demo_slide", lambda: Path("x/a.svs"))
     assert genar("demo", "-o", "out", "--seed", "3")[0] == 0
-    assert job[0][:2] == (Path("cache/demo.svs"), Path("out"))
-    assert job[0][2]["seed"] == 3
+    assert job[0][:2] == (Path("x/a.svs"), Path("out"))
+    assert job[0][2]["options"].seed == 3
 
 
 def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -227,15 +278,14 @@ def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
         from genar.cli.app import main
         from genar.write.atomic import atomic
 
-        def predict_to_file(slide, output, **_):
+        def predict_to_file(slide, output, options, **_):
             with atomic(output / "a.h5ad", output / "a.png", overwrite=False) as (table, _):
                 table.write_text("half")
                 print("writing", table, flush=True)
                 time.sleep(60)
 
         sys.modules["genar.jobs.predict"] = types.SimpleNamespace(predict_to_file=predict_to_file)
-        sys.modules["genar.jobs"] = types.ModuleType("genar.jobs")
-        main(["predict", "a.svs", "-o", sys.argv[1]])
+        main(["predict", sys.executable, "-o", sys.argv[1]])
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "new" / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

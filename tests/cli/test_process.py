@@ -24,7 +24,7 @@ def test_help_is_quick(tmp_path: Path) -> None:
 
 
 def test_a_real_failure_is_one_line(tmp_path: Path) -> None:
-    done = run("predict", "none.svs", "--model", "no-such-model", cwd=tmp_path)
+    done = run("predict", sys.executable, "--model", "no-such-model", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("genar: error: no-such-model: ")
@@ -63,14 +63,14 @@ from genar.write.atomic import atomic
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs this in the background ignores it
 
-def work(slide, output, **options):
+def work(slide, output, options, **_):
     with atomic(Path("new/a.h5ad"), Path("new/a.png"), overwrite=False) as (table, _):
         table.write_text("half")
         print("working", flush=True)
         time.sleep(30)
 
 sys.modules["genar.jobs.predict"] = types.SimpleNamespace(predict_to_file=work)
-app.main(["predict", "a.svs"])
+app.main(["predict", "script.py"])
 """,
         encoding="utf-8",
     )

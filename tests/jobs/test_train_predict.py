@@ -16,6 +16,7 @@ from genar.estimate import ESTIMATORS
 from genar.jobs import predict as job
 from genar.jobs import train as training
 from genar.jobs.config import TrainConfig
+from genar.jobs.options import Options
 
 CONFIG = Path(__file__).parents[2] / "configs" / "her2st-mini.yaml"
 SMALL = {
@@ -55,7 +56,9 @@ def test_a_held_out_section_is_predicted_better_than_chance(run: Path) -> None:
 def test_the_file_correlates_with_the_measured_counts_as_the_card_says(run: Path, shared: Path, tmp_path: Path) -> None:
     """Predict C3 from its image alone, with the model that never saw it, and join to the measured spots by place."""
     image = next((shared / "data/her2st/ST-imgs/C/C3").glob("*.jpg"))
-    table, picture = job.predict_to_file(image, tmp_path, model=str(run / "folds/C3/model"), spots="st", mpp=0.687)
+    table, picture = job.predict_to_file(
+        image, tmp_path, Options(model=str(run / "folds/C3/model"), spots="st", mpp=0.687)
+    )[:2]
     predicted = ad.read_h5ad(table)
     assert picture.read_bytes()[:4] == b"\x89PNG"
     measured = genar.read.st(shared / "data/her2st", "C3", mpp=0.687)
@@ -152,11 +155,11 @@ def test_a_model_that_is_damaged_is_refused(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_can_fail_fails_before_the_work(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "predict", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr(job, "_predict", lambda *_, **__: pytest.fail("the work began"))
     slide = shared / "data/wsi/CMU-1-Small-Region.svs"
-    (tmp_path / f"{slide.stem}.h5ad").touch()
-    with pytest.raises(OutputError, match="--overwrite"):
-        job.predict_to_file(slide, tmp_path)
+    ad.AnnData(np.ones((2, 2))).write_h5ad(tmp_path / f"{slide.stem}.h5ad")
+    with pytest.raises(OutputError, match="was not written by this version's genar predict; add --overwrite"):
+        job.predict_to_file(slide, tmp_path, Options())
 
 
 def test_pitch_alone_is_refused(shared: Path) -> None:

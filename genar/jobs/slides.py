@@ -1,0 +1,116 @@
+"""Which slides to predict: paths, or a table of them. Nothing here takes time or imports what does."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from genar.errors import ConfigError, DataError, SlideError
+
+COLUMNS = ("slide", "mpp", "name")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One slide to predict.
+
+    Parameters
+    ----------
+    slide
+        Its file.
+    name
+        Name of the result, ``<name>.h5ad``.
+    mpp
+        Its resolution in µm per pixel, where the table of slides gives it.
+    """
+
+    slide: Path
+    name: str
+    mpp: float | None = None
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether the result is not called as the slide is."""
+        return self.name != self.slide.stem
+
+
+def is_table(given: Sequence[Path]) -> bool:
+    """Tell whether what was given is a table of slides."""
+    return len(given) == 1 and given[0].suffix.lower() == ".csv"
+
+
+def tasks_of(given: Sequence[Path], reserved: Sequence[str] = ()) -> list[Task]:
+    """List the slides to predict.
+
+    Parameters
+    ----------
+    given
+        Slides, or one CSV with the column ``slide``, relative to the CSV, and perhaps ``mpp`` and ``name``.
+    reserved
+        Names that no result may have.
+
+    Raises
+    ------
+    DataError
+        If the CSV cannot be read or a cell in it cannot be used.
+    SlideError
+        If a slide is not there.
+    ConfigError
+        If two results would have one name, or one a name that is reserved.
+    """
+    for path in given:
+        if path.suffix.lower() == ".csv" and len(given) > 1:
+            raise ConfigError(path, "a table of slides stands among slides", "give the table alone")
+    tasks = _read(given[0]) if is_table(given) else [Task(slide, slide.stem) for slide in given]
+    remedy = "call them otherwise in the column name of a CSV, or predict them into different folders with -o"
+    names: dict[str, Task] = {}
+    for task in tasks:
+        if task.name in names:
+            why = f"it and {names[task.name].slide} would both be written to {task.name}.h5ad"
+            raise ConfigError(task.slide, why, remedy)
+        if task.name in reserved:
+            raise ConfigError(task.slide, f"genar writes another file called {task.name}.h5ad", remedy)
+        if not task.slide.exists():
+            raise SlideError(task.slide, "there is no such file", "check the path")
+        names[task.name] = task
+    return tasks
+
+
+def _read(table: Path) -> list[Task]:
+    """Read a table of slides."""
+    try:
+        with table.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, restkey="", restval="", strict=True)
+            columns = list(reader.fieldnames or ())
+            rows = [(reader.line_num, row) for row in reader]
+    except (OSError, ValueError, csv.Error) as e:
+        raise DataError(table, f"it cannot be read ({getattr(e, 'strerror', None) or e})", "give a CSV") from e
+    for column in columns:
+        if column not in COLUMNS:
+            near = get_close_matches(column, COLUMNS, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"columns are {', '.join(COLUMNS)}"
+            raise DataError(table, f"it has an unknown column {column!r}", remedy)
+    if "slide" not in columns or not rows:
+        why = "it lists no slide" if "slide" in columns else "it lacks the column slide"
+        raise DataError(table, why, "give a line a slide, with its path")
+    return [_task(table, number, row) for number, row in rows]
+
+
+def _task(table: Path, number: int, row: dict[str, str]) -> Task:
+    """Read one line of the table."""
+    if "" in row:
+        raise DataError(table, f"line {number} has more cells than there are columns", "quote cells that hold commas")
+    slide, name, mpp = (row.get(column, "").strip() for column in ("slide", "name", "mpp"))
+    if not slide:
+        raise DataError(table, f"line {number} has no slide", "give its path")
+    if name.startswith(".") or set(name) & set("/\\\0"):
+        raise DataError(table, f"line {number}: {name!r} cannot be a file's name", "leave / and a leading dot out")
+    try:
+        value = float(mpp) if mpp else None
+    except ValueError:
+        value = 0.0
+    if value is not None and not value > 0:
+        raise DataError(table, f"line {number}: {mpp!r} in the column mpp is not a number above 0", "correct it")
+    path = table.parent / Path(slide).expanduser()
+    return Task(path, name or path.stem, value)
