@@ -115,5 +115,5 @@ def _whole(rows: Rows, n: int, views: int, batch_size: int) -> int:
     done = min(size // (4 * rows.dim), (1 + views) * n)
     if done:
         empty = np.flatnonzero(~rows.values(done).any(axis=1))
-        done = int(empty[0]) if len(empty) else done
+        done = max(int(empty[0]) - 1, 0) if len(empty) else done  # the row before may be half there
     return done - done % n % batch_size

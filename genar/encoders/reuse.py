@@ -14,7 +14,7 @@ _keeping: ContextVar[bool] = ContextVar("keeping", default=False)
 
 @contextmanager
 def keeping() -> Iterator[None]:
-    """Keep the last encoder that is created here, and take it again; elsewhere its memory is free after its use."""
+    """Keep the last encoder that is created within, for as long as the process lives, and take it again within."""
     token = _keeping.set(True)
     try:
         yield

@@ -61,9 +61,11 @@ def encode(
 ) -> NDArray[np.float32]:
     """Encode tiles: the features that :func:`batches` yields, in the order of the spots, float32 [N, dim]."""
     parts = batches(encoder, tiles, device=device, batch_size=batch_size, workers=workers, progress=progress)
-    read = np.concatenate([np.empty((0, encoder.spec.dim), np.float32), *parts])
-    values = np.empty_like(read)
-    values[order(tiles)] = read
+    turn, done = order(tiles), 0
+    values = np.empty((len(turn), encoder.spec.dim), np.float32)
+    for batch in parts:
+        values[turn[done : done + len(batch)]] = batch
+        done += len(batch)
     return values
 
 

@@ -17,6 +17,14 @@ from genar.errors import ModelError
 from genar.units import TilePx
 
 HUB = "hf-hub:"
+NOT_SHAPES = {
+    "cache_dir",
+    "checkpoint_path",
+    "exportable",
+    "pretrained",
+    "pretrained_cfg",
+    "scriptable",
+}  # of model_args
 
 
 def build(spec: EncoderSpec) -> nn.Module:
@@ -82,7 +90,7 @@ def _of_hub(name: str) -> EncoderSpec:
         raise ModelError(name, f"its configuration is not here, and cannot be had ({e})", remedy) from e
     try:
         return _sized(_configured(name, path))
-    except (KeyError, TypeError, ValueError, RuntimeError) as e:
+    except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as e:
         why = f"its config.json is not of a network of timm ({type(e).__name__}: {' '.join(str(e).split())[:100]})"
         raise ModelError(name, why, "compute its features elsewhere, and give them with --features") from e
 
@@ -92,6 +100,7 @@ def _configured(name: str, path: Path) -> EncoderSpec:
     config = json.loads(path.read_text(encoding="utf-8"))
     known = config.get("pretrained_cfg", config)
     arguments = dict(config.get("model_args", {}))
+    arguments = {key: value for key, value in arguments.items() if key not in NOT_SHAPES}
     pool = arguments.pop("global_pool", config.get("global_pool"))
     return EncoderSpec(
         name,

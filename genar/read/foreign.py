@@ -45,6 +45,8 @@ class Foreign:
 
 def known_encoder(name: str) -> EncoderSpec | None:
     """Return what genar knows of an encoder by any of its names; None where it knows none of that name."""
+    if name.startswith("hf-hub:"):  # a file does not make us ask the hub
+        return None
     try:
         return spec_of(name)
     except ModelError:

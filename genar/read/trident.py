@@ -38,6 +38,7 @@ def read_hdf5(path: Path, slide: Slide) -> Foreign:
     with reading(path, WHAT, REMEDY), h5py.File(path, locking=False) as file:
         values, corners = (_array(file[name]) for name in ("features", "coords"))
         known, said = dict(file["coords"].attrs), dict(file["features"].attrs)
+        values, corners = values.astype(np.float32, copy=False), corners.astype(np.float64)
     if values.ndim != 2 or corners.ndim != 2 or corners.shape[1] != 2:
         why = f"its features are {values.shape} and its coords {corners.shape}, not [N, D] and [N, 2]"
         raise DataError(path, why, REMEDY)
@@ -48,11 +49,11 @@ def read_hdf5(path: Path, slide: Slide) -> Foreign:
     name = said.get("encoder") or (folder.removeprefix(FOLDER) if folder.startswith(FOLDER) else None)
     width, height = number(known.get("level0_width")), number(known.get("level0_height"))
     return Foreign(
-        values.astype(np.float32, copy=False),
-        corners.astype(np.float64),
+        values,
+        corners,
         side_px=side,
         step_px=_step_px(known, side),
-        encoder=None if name is None else str(name),
+        encoder=name.decode(errors="replace") if isinstance(name, bytes) else name and str(name),
         size=(int(width), int(height)) if width and height else None,
         fingerprint=said.get(keys.ENCODER_FINGERPRINT),
     )

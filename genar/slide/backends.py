@@ -36,6 +36,7 @@ MODES = ("L", "LA", "P", "PA", "RGB", "RGBA", "RGBX")
 MOST_PX_A_BYTE = 1000  # that a JPEG of one colour reaches; Pillow makes up what is missing
 STRIP_ROWS = 1024
 SIDES = ("width", "height")
+PIECE = 512  # px, side of what is read at once between levels that do not divide evenly
 BLOCK = 256  # px, side of what OpenSlide decodes at once, where it does not say
 
 
@@ -135,7 +136,20 @@ class OpenSlideImage:
         """Read a rectangle inside the level, as :class:`Backend` says."""
         if self.jpeg is not None:
             return self.jpeg.read(x, y, width, height, level)
-        downsample = self.slide.level_downsamples[level]  # OpenSlide divides by it; exact where it is whole
+        downsample = self.slide.level_downsamples[level]
+        if downsample == round(downsample):
+            return self._region(x, y, width, height, level, downsample)
+        # OpenSlide interpolates here, by a shift that depends on where a region starts: so they start in fixed places
+        pixels = np.empty((height, width, 3), dtype=np.uint8)
+        for top in range(y // PIECE * PIECE, y + height, PIECE):
+            for left in range(x // PIECE * PIECE, x + width, PIECE):
+                x0, y0, x1, y1 = max(left, x), max(top, y), min(left + PIECE, x + width), min(top + PIECE, y + height)
+                piece = self._region(left, top, x1 - left, y1 - top, level, downsample)
+                pixels[y0 - y : y1 - y, x0 - x : x1 - x] = piece[y0 - top :, x0 - left :]
+        return pixels
+
+    def _region(self, x: int, y: int, width: int, height: int, level: int, downsample: float) -> NDArray[np.uint8]:
+        """Read a region that starts at a pixel of the level; OpenSlide divides by the downsample."""
         with decoding(self.path, "its pixels cannot be decoded"):
             region = self.slide.read_region((round(x * downsample), round(y * downsample)), level, (width, height))
         opaque = region.getchannel("A").getextrema()[0] == 255

@@ -209,7 +209,9 @@ def _nonzero(image: Image.Image, path: Path) -> NDArray[np.bool_]:
     alpha = np.asarray(image.convert("RGBA").getchannel("A")) if image.has_transparency_data else np.zeros(1)
     shown: NDArray[np.bool_]
     if np.ptp(alpha):  # where all is opaque it says nothing
-        shown = np.asarray(alpha > 0)
+        opaque = np.asarray(alpha > 0)
+        coloured = opaque & np.asarray(np.asarray(image.convert("RGB")).any(axis=2))
+        shown = coloured if coloured.any() else opaque
     elif image.mode.startswith(("I", "F")):
         shown = np.asarray(image).astype(np.bool_)
     else:

@@ -55,6 +55,9 @@ def decoding(path: Path, failure: str) -> Iterator[None]:
     """Turn a decoder's errors into a :class:`SlideError` that says ``failure`` and the decoder's reason."""
     try:
         yield
+    except MemoryError as e:
+        remedy = "run it where there is more; if there should be enough, the file is damaged: copy or export it again"
+        raise SlideError(path, f"{failure}: it needs more memory than there is", remedy) from e
     except DECODER_ERRORS as e:
         reason = " ".join(str(e).split())[:160]
         if not reason or isinstance(e, LookupError):  # whose text is a key alone

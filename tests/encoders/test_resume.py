@@ -177,13 +177,21 @@ def test_rounding_is_no_other_encoder(half):
         assert rows.done == 6
 
 
-@pytest.mark.parametrize(("zero", "done"), [(5, 4), (4, 4), (1, 0), (3, 2)])
+@pytest.mark.parametrize(("zero", "done"), [(5, 4), (4, 2), (1, 0), (3, 2)])
 def test_rows_that_a_power_cut_left_empty_are_dropped(half, zero, done):
     with half.open("r+b") as file:
         file.seek(HEAD + zero * 12)
         file.write(bytes(12))
     with grown(half) as rows:
         assert rows.done == done
+
+
+def test_so_is_a_row_of_which_a_part_was_left_empty(half):
+    with half.open("r+b") as file:
+        file.seek(HEAD + 3 * 12 + 4)
+        file.write(bytes(8 + 2 * 12))
+    with grown(half) as rows:
+        assert rows.done == 2
 
 
 @pytest.mark.parametrize("size", [0, 10, HEAD - 1, HEAD, HEAD + 11])

@@ -1,5 +1,7 @@
 """JPEG blocks decoded directly: OpenSlide's pixels, and OpenSlide's opinion of damage."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import openslide
 import pytest
@@ -102,3 +104,14 @@ def test_a_damaged_block_is_an_error(make_slide, tissue, kind):
         assert slide.backend.jpeg is not None
         with pytest.raises(SlideError, match=r"s\.tif: its pixels cannot be decoded \(.+\); copy or export"):
             slide.read(0, 0, *slide.dimensions)
+
+
+def test_threads_may_share_a_slide(make_slide):
+    image = np.random.default_rng(0).integers(0, 255, (1024, 1024, 3), dtype=np.uint8)
+    with open_slide(make_slide(image, compression="jpeg")) as slide:
+        assert slide.backend.jpeg is not None
+        corners = [(x, y) for x in range(0, 1024, 128) for y in range(0, 1024, 128)] * 4
+        alone = [slide.read(x, y, 128, 128) for x, y in corners]
+        with ThreadPoolExecutor(8) as pool:
+            shared = list(pool.map(lambda corner: slide.read(*corner, 128, 128), corners))
+    np.testing.assert_array_equal(shared, alone)

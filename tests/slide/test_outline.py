@@ -158,12 +158,19 @@ def layered(mask):
     return Image.fromarray(np.dstack([np.zeros_like(mask), mask, mask, mask]).astype(np.uint8) * 90)
 
 
+def cornered(mask):
+    opaque = np.full(mask.shape, 255, dtype=np.uint8)
+    opaque[:9, :9] = 0
+    return Image.fromarray(np.dstack([(mask * 255).astype(np.uint8)] * 3 + [opaque]))
+
+
 MASKS = {
     "grey": lambda m: Image.fromarray(m.astype(np.uint8)),
     "bits": Image.fromarray,
     "RGB": lambda m: Image.fromarray(np.dstack([m * 0, m * 0, m * 255]).astype(np.uint8)),
     "palette": palette,
     "alpha": layered,
+    "opaque but for a corner": cornered,
     "opaque": lambda m: Image.fromarray(np.dstack([m * 255] * 3 + [m * 0 + 255]).astype(np.uint8)),
     "16 bits": lambda m: Image.fromarray(m.astype(np.uint16) * 3),
 }

@@ -161,3 +161,22 @@ def test_a_real_section(shared, read_all):
         got = read_all(TileDataset(slide, centres, 154.0, 224))
         for tile, (x, y) in zip(got, np.floor(centres - 111.5).astype(int).tolist(), strict=True):
             np.testing.assert_array_equal(tile.permute(1, 2, 0), slide.backend.pixels[y : y + 224, x : x + 224])
+
+
+def test_nor_does_it_matter_between_levels_that_do_not_divide_evenly(tmp_path, read_all):
+    """OpenSlide interpolates in such a level, by a shift that depends on where a region starts."""
+    image = np.random.default_rng(0).integers(0, 255, (3001, 4003, 3), dtype=np.uint8)
+    with tifffile.TiffWriter(tmp_path / "odd.tif") as writer:
+        for step, options in ((1, {"resolution": (40000, 40000), "resolutionunit": "CENTIMETER"}), (2, {})):
+            size = image.shape[1] // step, image.shape[0] // step
+            level = np.asarray(Image.fromarray(image).resize(size))
+            writer.write(
+                level, tile=(256, 256), photometric="rgb", compression="zlib", subfiletype=int(step > 1), metadata=None,
+                **options,
+            )  # fmt: skip
+    spots = np.random.default_rng(1).uniform(300, 2700, (30, 2))
+    with open_slide(tmp_path / "odd.tif") as slide:
+        assert slide.downsamples[1] != 2
+        together = read_all(TileDataset(slide, spots, 56.0, 112))
+        for spot, tile in zip(spots, together, strict=True):
+            np.testing.assert_array_equal(tile, TileDataset(slide, spot[None], 56.0, 112)[0][0])
