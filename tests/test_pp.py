@@ -39,6 +39,8 @@ def test_keys_and_kinds_of_columns(scanned, kind):
         "array_row": "int64",
         "array_col": "int64",
         "tissue_fraction": "float32",
+        "blur_um": "float32",
+        "in_focus": "bool",
         "library_id": "category",
     }
     assert set(spots.obsm) == set(spots.uns) == {"spatial"}

@@ -157,10 +157,17 @@ def options(args: argparse.Namespace) -> "Options":
 
 def run(args: argparse.Namespace) -> int:
     """Predict the slides."""
-    from genar.jobs.slides import is_table, tasks_of
+    from genar.errors import OutputError
+    from genar.jobs.slides import is_table, is_text, tasks_of
     from genar.write.atomic import check_writable
 
     tasks = tasks_of(args.slides, reserved=["cohort"] if args.concat else [])
+    if not is_text(args.output):
+        raise OutputError(args.output, "its path is not UTF-8", "choose another folder with -o")
+    if args.concat:
+        from genar.jobs.concat import check_names
+
+        check_names(tasks)
     check_writable(args.output / "summary.csv", overwrite=True)
     if args.cluster is not None:
         from genar.jobs.cluster import check_cluster

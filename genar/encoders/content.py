@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from genar.errors import SlideError
-from genar.slide.files import files_of
+from genar.slide.files import stamp
 from genar.slide.open import Slide
 from genar.write.atomic import beside
 
@@ -28,23 +28,17 @@ def content(slide: Slide, memory: Path) -> str:
     """
     try:
         path = slide.path.resolve(strict=True)
-        stamp = _stamp(path)
+        now = stamp(path)
         known = _remembered(memory).get(str(path), [])
-        if known[:-1] == stamp:
+        if known[:-1] == now:
             return str(known[-1])
         digest = slide.sha256()
     except OSError as e:
         remedy = "put it back, or read the section again with its image where it is now"
         raise SlideError(slide.path, f"it cannot be read ({e.strerror})", remedy) from e
     with suppress(OSError), beside(memory) as temporary:  # a cache that others filled may be read-only
-        temporary.write_text(json.dumps(_remembered(memory) | {str(path): [*stamp, digest]}, indent=1))
+        temporary.write_text(json.dumps(_remembered(memory) | {str(path): [*now, digest]}, indent=1))
     return digest
-
-
-def _stamp(path: Path) -> list[int]:
-    """Return what tells that a slide, or one of its files, has changed: number of files, bytes, latest change in ns."""
-    status = [file.stat() for file in files_of(path).values()]
-    return [len(status), sum(s.st_size for s in status), max((s.st_mtime_ns for s in status), default=0)]
 
 
 def _remembered(memory: Path) -> dict[str, list[int | str]]:

@@ -2,14 +2,16 @@
 
 import logging
 import os
+import time
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from genar import __version__
 from genar.errors import ConfigError
@@ -25,7 +27,10 @@ logger = logging.getLogger("genar")
 
 GPU = {"GPU": 1}  # the resource that a worker with a GPU declares
 KINDS = "give local:N, local (one worker a GPU), tcp://HOST:PORT, or a dask-jobqueue YAML"
+SCHEMES = ("tcp", "tls", "ws", "wss", "ucx")  # of Dask's addresses
+CONNECT = "30s"  # how long to try, at first and when the scheduler is lost
 POLL_S = 5
+SEEN_S = 60  # a network file system may show a new file that late
 DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"  # a terminal's Ctrl-C is for this process to heed
 CORES_A_WORKER = 4  # where a machine without GPU is shared out; more speed one slide up little
 LOCAL = {
@@ -45,7 +50,7 @@ def check_cluster(given: str) -> None:
     is_file = Path(given).suffix.lower() in (".yaml", ".yml")
     local, _, number = given.partition(":")
     is_local = local == "local" and (number in ("", "auto") or (number.isdecimal() and int(number) > 0))
-    if not (is_file or is_local or "://" in given):
+    if not (is_file or is_local or _is_address(given)):
         raise ConfigError("--cluster", f"{given!r} is no cluster", KINDS)
     for package in ("distributed", *(["dask_jobqueue"] if is_file else [])):
         if find_spec(package) is None:
@@ -55,6 +60,14 @@ def check_cluster(given: str) -> None:
         from genar.jobs.jobqueue import read
 
         read(Path(given))
+
+
+def _is_address(given: str) -> bool:
+    try:
+        url = urlsplit(given)
+        return url.scheme in SCHEMES and bool(url.hostname and url.port)
+    except ValueError:  # a port that is no number
+        return False
 
 
 def on_cluster(
@@ -93,15 +106,19 @@ def on_cluster(
     waiting = deque(replace(task, slide=task.slide.absolute()) for task in tasks)
     arguments = {"output": output.absolute(), "options": options.absolute(), "overwrite": overwrite}
     running: dict[Future[Outcome], Task] = {}
-    with _client(given, options) as (client, slots):
+    with _client(given, options, len(tasks)) as (client, last_begun):
         resources = _first_worker(given, client)
         try:
             while waiting or running:
-                while waiting and len(running) < (slots or max(1, len(client.nthreads()))):
-                    # no more than there are workers: all that wait at a worker count as suspect when it is killed
+                # no more than workers that are up: Dask does not move a slide that waits in a thread of a worker to one
+                # that comes later, and all slides at a worker count as suspect when it is killed
+                room = max(1, _slots(given, client, resources)) - len(running) if waiting else 0
+                for _ in range(min(room, len(waiting))):
                     task = waiting.popleft()
                     future = client.submit(_work, task, **arguments, resources=resources, pure=False)
                     running[future] = task
+                    if not waiting:
+                        last_begun()
                 for future in _finished(running):
                     task = running.pop(future)
                     yield _as_given(_outcome(given, future, task), by_name[task.name], output)
@@ -129,9 +146,9 @@ def _work(task: Task, output: Path, options: "Options", overwrite: bool) -> "Out
 
 def _finished(running: dict["Future[Outcome]", Task]) -> list["Future[Outcome]"]:
     """Wait until a slide is finished or some seconds have passed."""
-    from distributed import wait
+    from distributed import CancelledError, wait
 
-    with suppress(TimeoutError):
+    with suppress(TimeoutError, CancelledError):  # cancelled: the cluster was lost, which the futures say
         wait(list(running), timeout=POLL_S, return_when="FIRST_COMPLETED")
     return [future for future in running if future.status != "pending"]
 
@@ -143,7 +160,7 @@ def _outcome(given: str, future: "Future[Outcome]", task: Task) -> "Outcome":
     from genar.jobs.work import Outcome, failed
 
     if future.status in ("cancelled", "lost"):
-        raise ConfigError(given, "the cluster was lost", "start it, and repeat the command: what is done is kept")
+        raise _lost(given)
     try:
         outcome: Outcome = future.result()
     except KilledWorker as e:
@@ -151,10 +168,27 @@ def _outcome(given: str, future: "Future[Outcome]", task: Task) -> "Outcome":
         return Outcome(task, "failed", f"{task.slide}: {why}")
     except Exception as e:  # noqa: BLE001 - of the worker, or of the way there; the other slides go on
         return failed(task, e)
-    if outcome.output is not None and not outcome.output.exists():
+    if outcome.output is not None and not _is_seen(outcome.output):
         why = "a worker wrote it where this machine does not see it; give an output folder that all of them share"
         return Outcome(task, "failed", f"{outcome.output}: {why}")
     return outcome
+
+
+def _is_seen(path: Path) -> bool:
+    """Wait until a file that another machine wrote can be seen here."""
+    end = time.monotonic() + SEEN_S
+    while True:
+        with suppress(OSError):
+            next(path.parent.iterdir(), None)  # has a network file system look again
+        if path.exists():
+            return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(min(1, SEEN_S))
+
+
+def _lost(given: str) -> ConfigError:
+    return ConfigError(given, "the cluster was lost", "start it, and repeat the command: what is done is kept")
 
 
 def _first_worker(given: str, client: "Client") -> dict[str, int] | None:
@@ -169,8 +203,29 @@ def _first_worker(given: str, client: "Client") -> dict[str, int] | None:
     if versions - {__version__}:
         why = f"its workers have genar {', '.join(sorted(versions))}, and this is {__version__}"
         raise ConfigError(given, why, "install the same everywhere")
-    workers: dict[str, Any] = client.scheduler_info()["workers"]
-    return GPU if any(worker["resources"].get("GPU") for worker in workers.values()) else None
+    return GPU if _count(client, GPU) else None
+
+
+def _slots(given: str, client: "Client", resources: dict[str, int] | None) -> int:
+    """Count the workers that are up and may take a slide.
+
+    Raises
+    ------
+    ConfigError
+        If the cluster is lost.
+    """
+    from distributed import CancelledError
+
+    try:
+        return _count(client, resources or {})
+    except (OSError, CancelledError) as e:
+        raise _lost(given) from e
+
+
+def _count(client: "Client", resources: dict[str, int]) -> int:
+    workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]  # by default it tells of five
+    have = [worker["resources"] for worker in workers.values()]
+    return sum(all(own.get(name, 0) >= number for name, number in resources.items()) for own in have)
 
 
 def _version() -> str:
@@ -178,8 +233,8 @@ def _version() -> str:
 
 
 @contextmanager
-def _client(given: str, options: "Options") -> Iterator[tuple["Client", int | None]]:
-    """Connect to a cluster, or start one; with the number of its workers, where that is planned here."""
+def _client(given: str, options: "Options", slides: int) -> Iterator[tuple["Client", Callable[[], None]]]:
+    """Connect to a cluster, or start one; with what is to be called when the last slide is begun."""
     import dask
     from distributed import Client
 
@@ -188,23 +243,24 @@ def _client(given: str, options: "Options") -> Iterator[tuple["Client", int | No
     with ExitStack() as stack:
         if "://" in given:
             try:
-                yield stack.enter_context(Client(given, timeout="30s")), None
-            except OSError as e:
+                client = stack.enter_context(Client(given, timeout=CONNECT))
+            except (OSError, ValueError) as e:
                 why = f"it cannot be reached ({' '.join(str(e).split())})"
                 raise ConfigError(given, why, "start its scheduler, or correct the address") from e
+            yield client, lambda: None
             return
         stack.enter_context(dask.config.set(LOCAL))
         if given.partition(":")[0] == "local":
-            cluster, slots = _local(given.partition(":")[2], options, quiet)
+            cluster, last_begun = _local(given.partition(":")[2], options, quiet), lambda: None
         else:
             from genar.jobs.jobqueue import start
 
-            cluster, slots = stack.enter_context(start(Path(given), quiet))
+            cluster, last_begun = stack.enter_context(start(Path(given), quiet, slides))
         stack.enter_context(cluster)
-        yield stack.enter_context(Client(cluster)), slots
+        yield stack.enter_context(Client(cluster)), last_begun
 
 
-def _local(number: str, options: "Options", quiet: int) -> tuple[Any, int]:
+def _local(number: str, options: "Options", quiet: int) -> Any:
     """Start workers on this machine, which share its cores and its GPUs."""
     from distributed import Nanny, Scheduler, SpecCluster
 
@@ -226,7 +282,7 @@ def _local(number: str, options: "Options", quiet: int) -> tuple[Any, int]:
             },
         }  # fmt: skip
     scheduler = {"cls": Scheduler, "options": {"host": "127.0.0.1", "port": 0, "dashboard": False}}
-    return SpecCluster(workers=workers, scheduler=scheduler, silence_logs=quiet, name="genar"), count
+    return SpecCluster(workers=workers, scheduler=scheduler, silence_logs=quiet, name="genar")
 
 
 def _gpus(device: str) -> list[str]:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from genar.device import device_of
+from genar.encoders.registry import weights_sha256
 from genar.errors import GenarError
 from genar.jobs.existing import present
 from genar.jobs.options import Options
@@ -39,7 +41,7 @@ def predict_all(
     overwrite
         Replace files that exist.
     cluster
-        Where to compute, as :func:`genar.jobs.cluster.cluster_of` reads it; by default here, slide after slide.
+        Where to compute, as :func:`genar.jobs.cluster.on_cluster` reads it; by default here, slide after slide.
     say
         Is told of each slide as it is finished: how many are, and what came of it.
 
@@ -54,7 +56,12 @@ def predict_all(
     OutputError
         If the summary cannot be written.
     """
-    check(options, model_of(options.model))
+    model = model_of(options.model)
+    check(options, model)
+    if cluster is None:  # of a cluster's machines this one cannot tell
+        device_of(options.device)
+        if options.features is None:
+            weights_sha256(model.info.encoder, options.encoder_weights)
     summary = Summary(output, [task.name for task in tasks])
     found: dict[str, Outcome] = {}
     try:

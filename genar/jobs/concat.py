@@ -13,13 +13,32 @@ from anndata.io import read_elem, write_elem
 from numpy.typing import NDArray
 
 from genar import keys
-from genar.errors import DataError, OutputError
+from genar.errors import ConfigError, DataError, OutputError
+from genar.jobs.slides import Task
+from genar.slide.section import library_name
 from genar.write.atomic import ELSEWHERE, atomic
 
 COHORT = "cohort"
 SECTIONS = "sections"  # in uns["genar"]: what each result says of how it was made, by library_id
 GZIP = {"compression": "gzip"}
 CHUNK = 2**16  # numbers in a piece that HDF5 compresses
+
+
+def check_names(tasks: Sequence[Task]) -> None:
+    """Raise now, rather than after long work, if results of two slides could not be told apart in one file.
+
+    Raises
+    ------
+    ConfigError
+        If two would have one ``library_id``.
+    """
+    found: dict[str, Task] = {}
+    for task in tasks:
+        library = library_name(task.name)
+        if library in found:
+            why = f"with --concat, it and {found[library].slide} would both have the library_id {library}"
+            raise ConfigError(task.slide, why, "call them otherwise, in A-Z, a-z, 0-9, in the column name of a CSV")
+        found[library] = task
 
 
 def concat(tables: Sequence[Path], target: Path) -> None:

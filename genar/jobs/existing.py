@@ -10,8 +10,7 @@ from genar import keys
 from genar.encoders.cache import HASHES
 from genar.encoders.content import content
 from genar.errors import OutputError
-from genar.jobs.options import stamp
-from genar.slide.files import sha256_of
+from genar.slide.files import sha256_of, stamp
 from genar.slide.open import Slide
 from genar.write.atomic import ELSEWHERE
 
@@ -41,20 +40,15 @@ class Existing:
 
     def is_of(self, slide: Path) -> bool:
         """Tell whether the slide is still what it was: by its stamp, else by its content."""
-        if self.slide_stamp == stamp_of(slide):
+        if self.slide_stamp == json.dumps(stamp(slide)):
             return True
         return self.slide_sha256 == sha256_of(slide)
-
-
-def stamp_of(slide: Path) -> str:
-    """Return a slide's stamp as ``uns["genar"]`` holds it."""
-    return json.dumps(stamp(slide))
 
 
 def provenance(slide: Slide, request: str, cache: Path | None) -> dict[str, str]:
     """Return what a result must say to be found again; the slide's hash is remembered in the cache."""
     digest = slide.sha256() if cache is None else content(slide, cache / HASHES)
-    return {REQUEST: request, SLIDE_STAMP: stamp_of(slide.path), SLIDE_SHA256: digest}
+    return {REQUEST: request, SLIDE_STAMP: json.dumps(stamp(slide.path)), SLIDE_SHA256: digest}
 
 
 def read(table: Path) -> Existing | None:
@@ -76,6 +70,15 @@ def read(table: Path) -> Existing | None:
         why = "it exists and was not written by this version's genar predict"
         raise OutputError(table, why, f"add --overwrite to replace it, or {ELSEWHERE}") from e
     return Existing(request, stamped, digest, spots)
+
+
+def is_result(table: Path) -> bool:
+    """Tell whether ``genar predict`` wrote a file; one that is damaged, or being written, it may not have."""
+    try:
+        with h5py.File(table, locking=False) as file:
+            return f"uns/{keys.GENAR}/{REQUEST}" in file
+    except OSError:
+        return False
 
 
 def present(table: Path, slide: Path, request: str) -> Existing | None:

@@ -1,10 +1,11 @@
 """Workers as jobs of a batch system: SLURM, PBS, LSF and what else dask-jobqueue knows."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -87,14 +88,16 @@ def configured(path: Path) -> Iterator[tuple[type, Jobs]]:
     import dask_jobqueue
 
     said = read(path)
-    known = {_hyphens(key) for key in dask.config.get(f"jobqueue.{said.system}")}
+    before = {_hyphens(key): value for key, value in dask.config.get(f"jobqueue.{said.system}").items()}
     for key in said.settings:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
+        if key not in before:
+            near = get_close_matches(key, before, n=1)
             remedy = f"did you mean {near[0]}?" if near else "see dask-jobqueue's documentation"
             raise ConfigError(path, f"there is no setting jobqueue.{said.system}.{key}", remedy)
-    prologue = [*PROLOGUE, *(said.settings.get("job-script-prologue") or ())]
-    settings = said.settings | {"job-script-prologue": prologue}
+    settings = before | said.settings
+    own = settings.get("job-script-prologue") or settings.get("env-extra") or []  # the latter is its old name
+    prologue = [*PROLOGUE, *([own] if isinstance(own, str) else own)]
+    settings = said.settings | {"job-script-prologue": prologue, "env-extra": None}
     with (
         dask.config.set(said.dask),
         dask.config.set({f"jobqueue.{said.system}.{key}": value for key, value in settings.items()}),
@@ -103,8 +106,8 @@ def configured(path: Path) -> Iterator[tuple[type, Jobs]]:
 
 
 @contextmanager
-def start(path: Path, quiet: int) -> Iterator[tuple[Any, int]]:
-    """Have jobs submitted as long as there are slides for them, also in place of those whose time is over.
+def start(path: Path, quiet: int, slides: int) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """Have jobs submitted, also in place of those whose time is over.
 
     Parameters
     ----------
@@ -112,10 +115,12 @@ def start(path: Path, quiet: int) -> Iterator[tuple[Any, int]]:
         The YAML file.
     quiet
         Level of logging from which Dask may speak.
+    slides
+        Number of slides, above which there are no workers.
 
     Yields
     ------
-    The cluster, and how many workers it is to have.
+    The cluster, and what is to be called when the last slide is begun: jobs without one are then ended.
 
     Raises
     ------
@@ -131,10 +136,14 @@ def start(path: Path, quiet: int) -> Iterator[tuple[Any, int]]:
             cluster = kind(silence_logs=quiet, scheduler_options={"dashboard": False})
         except (ValueError, TypeError, OSError) as e:
             raise ConfigError(path, " ".join(str(e).split()), "correct it") from e
-        job = cluster._dummy_job
-        # one task is worth a worker, however short Dask believes it to be
-        cluster.adapt(minimum_jobs=1, maximum_jobs=said.jobs, target_duration="1ms")
-        yield cluster, said.jobs * int(job.worker_processes)
+        jobs = min(said.jobs, ceil(slides / int(cluster._dummy_job.worker_processes)))
+
+        def keep(fewest: int) -> None:
+            # one task is worth a worker, however short Dask believes it to be
+            cluster.adapt(minimum_jobs=fewest, maximum_jobs=jobs, target_duration="1ms")
+
+        keep(jobs)
+        yield cluster, lambda: keep(1)
 
 
 def _hyphens(name: str) -> str:

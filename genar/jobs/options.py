@@ -2,18 +2,23 @@
 
 import hashlib
 import json
+import os
 from dataclasses import asdict, dataclass, field, replace
-from glob import escape
 from pathlib import Path
 
 from genar.estimate import Estimator
+from genar.jobs.existing import is_result
 from genar.jobs.slides import Task
 from genar.model.decoding import Decoding
-from genar.slide.files import files_of
+from genar.read.features import file_of
+from genar.slide.files import stamp
 from genar.slide.lattice import LATTICES
+from genar.slide.outline import source_of
+from genar.store import CONFIG
 
 HOW_NOT_WHAT = ("cache", "device", "batch_size", "workers")  # they change how long it takes, not what comes out
 WORDS = ("auto", "none", *LATTICES)  # which are no files, though there may be such
+OWN = ("summary.csv", "cohort.h5ad")  # files of genar's that lie among results
 
 
 @dataclass(frozen=True)
@@ -63,10 +68,18 @@ class Options:
             The slide, by whose name files are looked up in folders; its content is another matter.
         model_sha256
             Hash of the model's weights. Other files count by name, size and time of change.
+
+        Raises
+        ------
+        DataError
+            If a folder holds no file for this slide.
         """
         wanted = {key: value for key, value in asdict(self).items() if key not in HOW_NOT_WHAT}
         for key in ("spots", "tissue", "features", "encoder_weights"):
-            wanted[key] = _identity(wanted[key], slide.stem)
+            if (given := wanted[key]) is not None:
+                wanted[key] = str(given)
+                if given not in WORDS and Path(given).exists():
+                    wanted[key] = _identity(key, Path(given), slide)
         wanted |= {"model": model_sha256, "decoding": self.decoding.model_dump()}
         return hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
 
@@ -76,27 +89,40 @@ class Options:
 
     def absolute(self) -> "Options":
         """Return the same options for a process that works in another folder."""
+        is_folder = (Path(self.model) / CONFIG).is_file()  # a bundled name may also be that of some folder here
         return replace(
-            self, model=_absolute(self.model), spots=self.spots and _absolute(self.spots),
+            self, model=_absolute(self.model) if is_folder else self.model, spots=self.spots and _absolute(self.spots),
             tissue=_absolute(self.tissue), features=self.features and self.features.absolute(),
             encoder_weights=self.encoder_weights and self.encoder_weights.absolute(),
             cache=self.cache and self.cache.absolute(),
         )  # fmt: skip
 
 
-def stamp(path: Path) -> list[int]:
-    """Return what tells that a file, or one of several, has changed: number of files, bytes, latest change in ns."""
-    status = [file.stat() for file in files_of(path).values()]
-    return [len(status), sum(s.st_size for s in status), max((s.st_mtime_ns for s in status), default=0)]
+def _identity(key: str, path: Path, slide: Path) -> list[list[object]]:
+    """Tell the files that are read for a slide by their names and stamps."""
+    if key == "tissue":
+        path = Path(source_of(slide, path))
+    if key == "features":
+        path = file_of(path, slide)
+    if key == "spots" and path.is_dir():
+        return [[file.relative_to(path).as_posix(), *stamp(file)] for file in _measured(path)]
+    return [[path.name, *stamp(path)]]
 
 
-def _identity(given: str | Path | None, stem: str) -> object:
-    """Tell a file, or the one of a folder that is a slide's, by its name and stamp; other words are themselves."""
-    if given is None or given in WORDS or not Path(given).exists():
-        return None if given is None else str(given)
-    path = Path(given)
-    own = sorted(path.glob(f"{escape(stem)}[._]*")) if path.is_dir() else []
-    return [[p.name, *stamp(p)] for p in own or [path]]
+def _measured(folder: Path) -> list[Path]:
+    """List the files of a folder of measured sections, without those that genar has written there."""
+    files: list[Path] = []
+    for root, inner, names in os.walk(folder):  # which does not mind that other processes remove hidden folders
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        files += [Path(root, name) for name in names if not name.startswith(".")]
+    results = {p.with_suffix("") for p in files if p.suffix == ".h5ad" and is_result(p)}
+    return [
+        file
+        for file in sorted(files)
+        if not (file.suffix in (".h5ad", ".png") and file.with_suffix("") in results)
+        and file.name not in OWN
+        and not file.name.endswith((".tissue.png", ".tissue.geojson"))
+    ]
 
 
 def _absolute(given: str) -> str:

@@ -16,13 +16,15 @@ from genar.encoders.registry import is_computable
 from genar.errors import ConfigError, GenarError, ModelError, OutputError
 from genar.estimate import Estimator
 from genar.jobs.existing import present, provenance
-from genar.jobs.options import WORDS, Options, stamp
+from genar.jobs.options import WORDS, Options
 from genar.jobs.scratch import scratch
+from genar.jobs.slides import is_name, named
 from genar.model.decoding import Decoding
 from genar.pl import save_overview
 from genar.read.features import features as read_features
 from genar.read.placement import placement
 from genar.read.places import PLACES, spots_at, spots_of
+from genar.slide.files import stamp
 from genar.slide.lattice import LATTICES, Lattice, lattice
 from genar.slide.open import Slide, open_slide
 from genar.slide.section import library_name, metadata
@@ -246,10 +248,15 @@ def predict_to_file(
     OutputError
         If a file of another origin exists and ``overwrite`` is not set, or is the slide itself, or the folder cannot
         be written to.
+    ConfigError
+        If the result cannot have the name.
     GenarError
         As :func:`predict`.
     """
+    slide = named(slide)
     name = name or slide.stem
+    if not is_name(name):
+        raise ConfigError(slide, f"a result cannot be called {name!r}", "give it another name")
     table, picture = output / f"{name}.h5ad", output / f"{name}.png"
     for path in (table, picture):
         if _same(path, slide):
@@ -268,14 +275,14 @@ def predict_to_file(
             with atomic(picture, overwrite=False) as (beside,):
                 save_overview(ad.read_h5ad(table), beside)
         return written
-    overwrite = overwrite or table.is_file()  # a damaged one
+    replaced = overwrite or table.is_file()  # a damaged one
     try:
         with scratch(output, name) as folder:
             kept = options if options.cache else replace(options, cache=folder)
             adata = _predict(slide, model, kept, request=request, progress=progress)
             if name != slide.stem:
                 _rename(adata, name)
-            with atomic(table, picture, overwrite=overwrite, within=folder) as (table_beside, picture_beside):
+            with atomic(table, picture, overwrite=replaced, within=folder) as (table_beside, picture_beside):
                 write_h5ad(adata, table_beside)
                 save_overview(adata, picture_beside)
     except GenarError:

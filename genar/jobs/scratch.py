@@ -30,8 +30,10 @@ def scratch(output: Path, name: str) -> Iterator[Path]:
     Raises
     ------
     OutputError
-        If it cannot be made.
+        If it cannot be made, or the name is none of a file.
     """
+    if Path(name).name != name or name in ("", ".."):  # else what is removed below would be another folder
+        raise OutputError(output, f"a result cannot be called {name!r}", "give it another name")
     folder = output / HIDDEN / name
     made = [p for p in (folder, *folder.parents) if not p.exists()]  # innermost first
     _make(folder)

@@ -29,10 +29,24 @@ class Task:
     name: str
     mpp: float | None = None
 
-    @property
-    def is_renamed(self) -> bool:
-        """Whether the result is not called as the slide is."""
-        return self.name != self.slide.stem
+
+def named(slide: Path) -> Path:
+    """Return a slide's path with a name in it, which that of this folder or of the one above lacks."""
+    return slide.resolve() if slide.name in ("", "..") else slide
+
+
+def is_name(name: str) -> bool:
+    """Tell whether a result can be called so: a file's name in UTF-8, and no hidden one."""
+    return bool(name) and not name.startswith(".") and not set(name) & set("/\\\0") and is_text(name)
+
+
+def is_text(path: str | Path) -> bool:
+    """Tell whether a path can be written to a file or a terminal; one that is no UTF-8 cannot."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_table(given: Sequence[Path]) -> bool:
@@ -55,14 +69,14 @@ def tasks_of(given: Sequence[Path], reserved: Sequence[str] = ()) -> list[Task]:
     DataError
         If the CSV cannot be read or a cell in it cannot be used.
     SlideError
-        If a slide is not there.
+        If a slide is not there, or its result cannot have its name.
     ConfigError
         If two results would have one name, or one a name that is reserved.
     """
     for path in given:
         if path.suffix.lower() == ".csv" and len(given) > 1:
             raise ConfigError(path, "a table of slides stands among slides", "give the table alone")
-    tasks = _read(given[0]) if is_table(given) else [Task(slide, slide.stem) for slide in given]
+    tasks = _read(given[0]) if is_table(given) else [Task(named(slide), named(slide).stem) for slide in given]
     remedy = "call them otherwise in the column name of a CSV, or predict them into different folders with -o"
     names: dict[str, Task] = {}
     for task in tasks:
@@ -71,10 +85,26 @@ def tasks_of(given: Sequence[Path], reserved: Sequence[str] = ()) -> list[Task]:
             raise ConfigError(task.slide, why, remedy)
         if task.name in reserved:
             raise ConfigError(task.slide, f"genar writes another file called {task.name}.h5ad", remedy)
-        if not task.slide.exists():
-            raise SlideError(task.slide, "there is no such file", "check the path")
+        _check_slide(task)
         names[task.name] = task
     return tasks
+
+
+def _check_slide(task: Task) -> None:
+    """Raise unless the slide is there and its result can have the name."""
+    if not is_text(task.slide):
+        raise SlideError(task.slide, "its path is not UTF-8", "rename the file or the folder")
+    if not is_name(task.name):
+        why = f"a result cannot be called {task.name!r}"
+        raise SlideError(task.slide, why, "name it otherwise, in the column name of a CSV")
+    try:
+        is_there = task.slide.exists()
+    except (OSError, ValueError) as e:
+        raise SlideError(
+            task.slide, f"it cannot be read ({getattr(e, 'strerror', None) or e})", "check the path"
+        ) from e
+    if not is_there:
+        raise SlideError(task.slide, "there is no such file", "check the path")
 
 
 def _read(table: Path) -> list[Task]:
@@ -104,7 +134,7 @@ def _task(table: Path, number: int, row: dict[str, str]) -> Task:
     slide, name, mpp = (row.get(column, "").strip() for column in ("slide", "name", "mpp"))
     if not slide:
         raise DataError(table, f"line {number} has no slide", "give its path")
-    if name.startswith(".") or set(name) & set("/\\\0"):
+    if name and not is_name(name):
         raise DataError(table, f"line {number}: {name!r} cannot be a file's name", "leave / and a leading dot out")
     try:
         value = float(mpp) if mpp else None
@@ -112,5 +142,8 @@ def _task(table: Path, number: int, row: dict[str, str]) -> Task:
         value = 0.0
     if value is not None and not value > 0:
         raise DataError(table, f"line {number}: {mpp!r} in the column mpp is not a number above 0", "correct it")
-    path = table.parent / Path(slide).expanduser()
+    try:
+        path = named(table.parent / Path(slide).expanduser())
+    except (OSError, ValueError, RuntimeError) as e:  # the last: no such user
+        raise SlideError(slide, f"line {number} of {table.name}: {e}", "correct the path") from e
     return Task(path, name or path.stem, value)

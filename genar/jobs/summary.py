@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from genar.encoders.lock import held
 from genar.errors import OutputError
 from genar.jobs.work import Outcome
 from genar.write.atomic import ELSEWHERE, beside
@@ -14,6 +15,8 @@ from genar.write.atomic import ELSEWHERE, beside
 SUMMARY = "summary.csv"
 COLUMNS = ("slide", "name", "status", "error", "spots", "seconds", "peak_memory_gb", "output")
 MEASURED = ("spots", "seconds", "peak_memory_gb")
+MADE = ("done", "present")  # whose lines say what making the result took
+LOCK = ".summary.lock"
 SHARE = 20  # of the time at most one in so many goes into writing
 
 
@@ -50,21 +53,31 @@ class Summary:
             If it cannot be written.
         """
         start = time.monotonic()
-        old = self._read()
-        lines = old | self.lines
-        for name, line in self.lines.items():
-            if line["status"] == "present":  # what it took is known from when it was made
-                lines[name] = line | {key: old[name][key] for key in MEASURED if name in old}
-        ranked = sorted(lines.items(), key=lambda item: self.place.get(item[0], len(self.place)))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with beside(self.path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS)
-                writer.writeheader()
-                writer.writerows(line for _, line in ranked)
+            with held(self.path.parent / LOCK, f"writing {SUMMARY}"):  # else lines of another process would be lost
+                self._write(self._merged(self._read()))
         except OSError as e:
             raise OutputError(self.path, f"it cannot be written ({e.strerror or e})", ELSEWHERE) from e
         self.due = time.monotonic() + SHARE * (time.monotonic() - start)
+
+    def _merged(self, old: dict[str, dict[str, str]]) -> list[dict[str, str]]:
+        """Return the lines that are there and the new ones, in order."""
+        lines = old | self.lines
+        for name, line in self.lines.items():
+            if line["status"] == "present" and old.get(name, {}).get("status") in MADE:
+                lines[name] = line | {key: old[name][key] for key in MEASURED}
+        return [lines[name] for name in sorted(lines, key=lambda name: self.place.get(name, len(self.place)))]
+
+    def _write(self, lines: list[dict[str, str]]) -> None:
+        # of an output folder whose name is no UTF-8
+        with (
+            beside(self.path) as temporary,
+            temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
+        ):
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(lines)
 
     def _read(self) -> dict[str, dict[str, str]]:
         """Read the lines that are there, by name; a file that is no such table is replaced."""

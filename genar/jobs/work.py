@@ -50,7 +50,7 @@ class Outcome:
     output
         The result's file.
     notes
-        What the user should know of it.
+        What a cluster's worker warned of.
     """
 
     task: Task
@@ -82,13 +82,13 @@ def work(
     progress
         Show progress bars.
     threads
-        Cores that this process may use; by default all, as torch is set.
+        Cores that this process, a cluster's worker, may use; by default, here, all, as torch is set.
 
     Returns
     -------
     What came of it, whatever that is; only an interrupt is raised.
     """
-    with _one_at_a_time, keeping(), _noted() as notes:
+    with _one_at_a_time, keeping(), _noted(threads is not None) as notes:
         forget_peak()
         start = time.perf_counter()
         try:
@@ -131,9 +131,12 @@ def _share(options: Options, threads: int | None) -> Options:
 
 
 @contextmanager
-def _noted() -> Iterator[list[str]]:
+def _noted(is_far: bool) -> Iterator[list[str]]:
     """Collect genar's warnings in place of printing them, which a process far away cannot."""
     notes: list[str] = []
+    if not is_far:
+        yield notes
+        return
 
     class Notes(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

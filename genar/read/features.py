@@ -68,7 +68,7 @@ def features(
     >>> slide = genar.read.slide("slide.svs")
     >>> adata = genar.read.features("20x_224px_0px_overlap/features_uni_v1/slide.h5", slide)
     """
-    path = _find(Path(path), slide)
+    path = file_of(Path(path), slide.path)
     for side in filter(None, (tile_um, wanted_um)):
         check_tile(side)
     side_um = wanted_um or tile_um
@@ -90,13 +90,19 @@ def features(
     return spots
 
 
-def _find(path: Path, slide: Slide) -> Path:
-    """Return the file or store that is meant: in a folder, the one named as the slide."""
+def file_of(path: Path, slide: Path) -> Path:
+    """Return the file or store that is meant for a slide: in a folder, the one named as the slide.
+
+    Raises
+    ------
+    DataError
+        If there is none.
+    """
     if not path.exists():
         raise DataError(path, "there is no such file", "check the path of the features")
     if not path.is_dir() or any((path / name).is_file() for name in STORE_FILES):
         return path
-    stem = slide.path.stem
+    stem = slide.stem
     for name in (f"{stem}.h5", f"{stem}.zarr"):
         if (path / name).exists():
             return path / name

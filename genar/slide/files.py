@@ -60,6 +60,18 @@ def _named_series(path: Path) -> set[bytes]:
         return set(SERIES.findall(file.read(DICOM_HEAD)))
 
 
+def stamp(path: Path) -> list[int]:
+    """Return what tells that a file, or one of several, has changed: number of files, bytes, latest change in ns.
+
+    Raises
+    ------
+    OSError
+        If one cannot be read.
+    """
+    status = [file.stat() for file in files_of(path).values()]
+    return [len(status), sum(s.st_size for s in status), max((s.st_mtime_ns for s in status), default=0)]
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a slide, in hexadecimal: of its one file, or of its files' names and digests.
 

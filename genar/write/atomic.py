@@ -1,6 +1,7 @@
 """Files that appear whole or not at all."""
 
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -71,11 +72,12 @@ def atomic(*targets: Path, overwrite: bool, within: Path | None = None) -> Itera
         check_writable(target, overwrite=overwrite)
     folder = targets[0].parent
     made = [p for p in (folder, *folder.parents) if not p.exists()]  # innermost first
-    # a long name is cut, since the target's may be as long as the file system allows
-    temporary = tuple((within or folder) / f".{t.stem[:40]}.{os.getpid()}.{i}{t.suffix}" for i, t in enumerate(targets))
+    own: Path | None = None
     appeared: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        own = Path(tempfile.mkdtemp(dir=within or folder, prefix="."))
+        temporary = tuple(own / target.name for target in targets)
         yield temporary
         for source in temporary:
             with source.open("rb") as file:
@@ -92,7 +94,9 @@ def atomic(*targets: Path, overwrite: bool, within: Path | None = None) -> Itera
         why = f"it cannot be written ({e.strerror or e})"
         raise OutputError(targets[0], why, f"free space, or {ELSEWHERE}") from e
     finally:
-        for path in (*temporary, *appeared):
+        if own is not None:
+            shutil.rmtree(own, ignore_errors=True)
+        for path in appeared:
             path.unlink(missing_ok=True)
         for path in made:
             if path.exists() and not any(path.iterdir()):

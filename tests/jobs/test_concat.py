@@ -13,10 +13,11 @@ from anndata import AnnData
 from scipy.sparse import csr_matrix
 
 from genar import keys
-from genar.errors import DataError, OutputError
+from genar.errors import ConfigError, DataError, OutputError
 from genar.jobs import concat as job
-from genar.jobs.concat import concat
+from genar.jobs.concat import check_names, concat
 from genar.jobs.memory import forget_peak, peak_gb
+from genar.jobs.slides import Task
 from genar.slide.lattice import lattice
 from genar.slide.section import describe
 from genar.write.anndata import result, write_h5ad
@@ -167,3 +168,10 @@ def test_memory_is_that_of_one_result(make: Make, tmp_path: Path) -> None:
     concat(tables, tmp_path / "cohort.h5ad")
     assert peak_gb() - before < 0.03  # all of it would be 0.1 GB
     assert ad.read_h5ad(tmp_path / "cohort.h5ad", backed="r").shape == (16_000, 200)
+
+
+def test_names_that_become_one_are_told_before_the_work() -> None:
+    check_names([Task(Path("a.svs"), "T21 1"), Task(Path("b.svs"), "T21 2")])
+    for names in (("T21 1", "T21_1"), ("肺", "肝")):
+        with pytest.raises(ConfigError, match=r"b.svs: with --concat, it and a.svs would both have the library_id"):
+            check_names([Task(Path("a.svs"), names[0]), Task(Path("b.svs"), names[1])])

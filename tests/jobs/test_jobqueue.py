@@ -68,6 +68,35 @@ def test_underscores_are_hyphens_and_own_lines_are_kept(tmp_path: Path) -> None:
     assert "\nexport DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE=False\n" in text
 
 
+@pytest.mark.parametrize("key", ["env-extra", "env_extra", "job-script-prologue"])
+@pytest.mark.parametrize("own", ["module load cuda", ["module load cuda"]])
+def test_a_prologue_under_either_name_as_text_or_list(tmp_path: Path, key: str, own: str | list[str]) -> None:
+    lines = script(write(tmp_path, {"jobs": 1, "jobqueue": {"slurm": SETTINGS | {key: own}}})).splitlines()
+    assert "module load cuda" in lines
+    assert "export DASK_DISTRIBUTED__WORKER__DAEMON=False" in lines
+
+
+def test_jobs_are_kept_until_the_last_slide_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Batch:
+        job_cls = type("Job", (), {"submit_command": sys.executable})
+        _dummy_job = type("Dummy", (), {"worker_processes": 2})
+
+        def __init__(self, **_: object) -> None: ...
+
+        def adapt(self, minimum_jobs: int, maximum_jobs: int, **_: object) -> None:
+            asked.append((minimum_jobs, maximum_jobs))
+
+    monkeypatch.setattr("dask_jobqueue.SLURMCluster", Batch)
+    path = write(tmp_path, {"jobs": 4, "jobqueue": {"slurm": SETTINGS}})
+    with start(path, 50, 100) as (_, last_begun):
+        last_begun()
+    with start(path, 50, 5):
+        pass
+    assert asked == [(4, 4), (1, 4), (3, 3)]
+
+
 def test_settings_do_not_outlive_the_cluster(tmp_path: Path) -> None:
     import dask
 
@@ -111,12 +140,15 @@ def test_where_jobs_cannot_be_submitted(tmp_path: Path, monkeypatch: pytest.Monk
     path = write(tmp_path, {"jobs": 1, "jobqueue": {"slurm": SETTINGS}})
     with (
         pytest.raises(ConfigError, match="there is no command sbatch on this machine; run genar where SLURM jobs are"),
-        start(path, 50),
+        start(path, 50, 1),
     ):
         pytest.fail("started")
 
 
-@pytest.mark.parametrize("given", ["local:0", "local:x", "slurm", "", "4", "host:8786"])
+@pytest.mark.parametrize(
+    "given",
+    ["local:0", "local:x", "slurm", "", "4", "host:8786", "tcp://host", "http://host:1", "foo://x", "tcp://host:x"],
+)
 def test_words_that_are_no_cluster(given: str) -> None:
     with pytest.raises(ConfigError, match=r"is no cluster; give local:N, local"):
         check_cluster(given)

@@ -4,8 +4,10 @@ import os
 from dataclasses import fields, replace
 from pathlib import Path
 
+import h5py
 import pytest
 
+from genar.errors import DataError
 from genar.jobs.options import HOW_NOT_WHAT, Options
 from genar.jobs.slides import Task
 from genar.model.decoding import Decoding
@@ -47,6 +49,44 @@ def test_of_a_folder_the_slides_own_file_counts(tmp_path: Path) -> None:
     assert options.request(SLIDE, "") == before
     (tmp_path / "a.h5").write_text("more")
     assert options.request(SLIDE, "") != before
+
+
+def test_files_of_other_slides_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "a.geojson").touch()
+    options = Options(tissue=str(tmp_path))
+    before = options.request(SLIDE, "")
+    for name in ("a_b.geojson", "a.tissue.geojson", "a.tissue.png", "a.png", "a.h5ad"):  # the first of NAMES is read
+        (tmp_path / name).touch()
+    assert options.request(SLIDE, "") == before
+    for name in ("a.geojson", "a.tissue.geojson", "a.png"):
+        (tmp_path / name).unlink()
+    with pytest.raises(DataError, match=r"it holds no outline of a.svs"):
+        options.request(SLIDE, "")
+
+
+def test_of_a_section_all_files_count_but_what_genar_wrote(tmp_path: Path) -> None:
+    positions = tmp_path / "spatial/tissue_positions.csv"
+    positions.parent.mkdir()
+    for file in (positions, tmp_path / "a.svs"):  # the slide lies beside
+        file.touch()
+    options = Options(spots=str(tmp_path))
+    before = options.request(tmp_path / "a.svs", "")
+    for name in ("summary.csv", "out/a.png", "out/a.tissue.png", ".genar/a/x.h5"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).touch()
+    with h5py.File(tmp_path / "out/a.h5ad", "w") as file:
+        file["uns/genar/request"] = "x"
+    assert options.request(tmp_path / "a.svs", "") == before
+    positions.write_text("other")
+    assert options.request(tmp_path / "a.svs", "") != before
+
+
+def test_a_bundled_name_is_not_a_folder_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "her2st-mini").mkdir()
+    assert Options().absolute().model == "her2st-mini"
+    (tmp_path / "her2st-mini/config.json").touch()
+    assert Options().absolute().model == f"{tmp_path}/her2st-mini"
 
 
 def test_for_a_process_elsewhere_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from genar.errors import GenarError
+from genar.jobs.options import Options
+from genar.jobs.predict import predict_to_file
+from genar.jobs.scratch import scratch
 from genar.jobs.slides import Task, is_table, tasks_of
 
 
@@ -47,6 +50,10 @@ def test_a_table(folder: Path) -> None:
         ("slide,mpp\na.svs,nan\n", "line 2: 'nan' in the column mpp is not a number above 0"),
         ("slide,name\na.svs,x/y\n", "line 2: 'x/y' cannot be a file's name"),
         ("slide,name\na.svs,.x\n", "line 2: '.x' cannot be a file's name"),
+        ("slide,name\na.svs,..\n", "line 2: '..' cannot be a file's name"),
+        ("slide\n/\n", "/: a result cannot be called ''; name it otherwise, in the column name of a CSV"),
+        (f"slide\n{'x' * 300}.svs\n", "it cannot be read (File name too long); check the path"),
+        ("slide\n~nobody-of-that-name/x.svs\n", "line 2 of t.csv: "),
         ('slide\n"a.svs\n', "it cannot be read (unexpected end of data)"),
         ("slide\na.svs\nnone.svs\n", "none.svs: there is no such file"),
         ("slide\na.svs\nsub/a.svs\n", "sub/a.svs: it and {folder}/a.svs would both be written to a.h5ad; call them"),
@@ -77,3 +84,37 @@ def test_slides_with_a_mistake(folder: Path) -> None:
         tasks_of([folder / "a.svs", folder / "c.svs"])
     with pytest.raises(GenarError, match=r"sub/a.svs: it and .*a.svs would both be written to a.h5ad"):
         tasks_of([folder / "a.svs", folder / "sub" / "a.svs"])
+    (folder / ".a.svs").touch()
+    with pytest.raises(GenarError, match=r"a result cannot be called '.a'"):
+        tasks_of([folder / ".a.svs"])
+    with pytest.raises(GenarError, match="its path is not UTF-8; rename"):
+        tasks_of([folder / "a\udcff.svs"])
+
+
+def test_a_folder_is_called_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "sub/inner").mkdir()
+    monkeypatch.chdir(folder / "sub/inner")
+    assert tasks_of([Path()]) == [Task((folder / "sub/inner").resolve(), "inner")]
+    assert tasks_of([Path("..")]) == [Task((folder / "sub").resolve(), "sub")]
+    (folder / "t.csv").write_text("slide\nsub/inner/..\n")
+    assert tasks_of([folder / "t.csv"]) == [Task((folder / "sub").resolve(), "sub")]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/"])
+def test_nothing_is_removed_for_a_name_that_is_none(folder: Path, name: str) -> None:
+    (folder / ".genar/b").mkdir(parents=True)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(GenarError, match="a result cannot be called"), scratch(folder, name):
+        pytest.fail("entered")
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_slide_that_is_the_folder_above_is_refused_and_the_folder_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "sub")
+    before = sorted(folder.rglob("*"))
+    for slide, name in ((Path(".."), None), (Path("a.svs"), "..")):
+        with pytest.raises(GenarError):
+            predict_to_file(slide, Path(), Options(device="cpu"), name=name)
+    assert sorted(folder.rglob("*")) == before

@@ -1,6 +1,8 @@
 """The table of a cohort's slides."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -48,6 +50,21 @@ def test_a_later_run_keeps_other_lines_and_what_the_first_took(tmp_path: Path) -
     assert found["status"].to_dict() == {"c": "present", "a": "present", "b": "failed"}
     assert found.loc["a", ["spots", "seconds", "peak_memory_gb"]].tolist() == ["7", "1.5", "0.5"]
     assert found.loc["c", "seconds"] == "0.0"
+    last = Summary(tmp_path, ["b"])
+    last.add(done("b", "present", spots=9, seconds=0.0))  # whose failure does not say what making it took
+    assert table(tmp_path).loc["b", ["spots", "seconds"]].tolist() == ["9", "0.0"]
+    assert [p.name for p in tmp_path.iterdir()] == ["summary.csv"]
+
+
+def test_processes_take_turns(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: Summary(tmp_path, [name]).add(done(name)), "abcd"))
+    assert sorted(table(tmp_path).index) == list("abcd")
+
+
+def test_a_folder_that_is_not_utf8(tmp_path: Path) -> None:
+    Summary(tmp_path, ["a"]).add(done("a", output=Path("o\udcff/a.h5ad")))
+    assert table(tmp_path).loc["a", "output"] == r"o\udcff/a.h5ad"
 
 
 def test_another_table_of_that_name_is_replaced(tmp_path: Path) -> None:
@@ -58,7 +75,7 @@ def test_another_table_of_that_name_is_replaced(tmp_path: Path) -> None:
 
 def test_writing_takes_a_small_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, *([1.0, 3.0, 3.0, 3.0]), *[40.0] * 2, *[44.0] * 9])
-    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     written = []
     beside = module.beside
     monkeypatch.setattr(module, "beside", lambda path: written.append(path) or beside(path))

@@ -15,12 +15,12 @@ LESS = {"dust and fibres": 0.9, "half is fat": 0.9, "half blurred by 30 µm": 0.
 
 @pytest.fixture(scope="module")
 def section(shared):
-    """A quarter of a real section at 8 µm a pixel, and its tissue."""
+    """A part of a real section at 8 µm a pixel, and its tissue."""
     (path,) = (shared / "data/her2st/ST-imgs/C/C5").glob("*.jpg")
     with open_slide(path, 0.687) as slide:
         mask = tissue_mask(slide).mask
         image = np.asarray(Image.fromarray(slide.thumbnail(max(mask.shape))))
-    place = slice(0, 480), slice(0, 640)
+    place = slice(60, 440), slice(180, 640)
     return image[place], mask[place], UM
 
 
@@ -30,7 +30,7 @@ def test_tissue_is_found_all_the_same(section, name):
     DISTURBANCES[name](scene)
     mask = find_tissue(scene.image, UM)
     counted = ~scene.ignored
-    assert (scene.tissue & counted).sum() > 20_000
+    assert (scene.tissue & counted).sum() > 15_000
     overlap = (mask & scene.tissue & counted).sum() / ((mask | scene.tissue) & counted).sum()
     assert overlap > LESS.get(name, LEAST)
     off = np.asarray(scene.ignored & mask).sum()

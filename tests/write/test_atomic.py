@@ -22,7 +22,7 @@ def test_all_files_appear_at_the_end(targets: tuple[Path, Path], tmp_path: Path)
     with atomic(*targets, overwrite=False) as beside:
         write(beside)
         assert [p.suffix for p in beside] == [".h5ad", ".png"]
-        assert [p.parent for p in beside] == [t.parent for t in targets]
+        assert [p.parent.parent for p in beside] == [t.parent for t in targets]  # in a folder that is theirs alone
         assert not any(t.exists() for t in targets)
     assert sorted(p for p in tmp_path.rglob("*") if p.is_file()) == sorted(targets)
     assert [t.read_text() for t in targets] == ["new", "new"]
