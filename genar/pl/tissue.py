@@ -1,5 +1,7 @@
 """The tissue that was found on a slide, and the spots that would be laid."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from anndata import AnnData
 from matplotlib.collections import EllipseCollection
@@ -10,13 +12,15 @@ from genar import keys
 from genar.pl.figure import Picture
 from genar.pl.section import image_of, one_section, scale_bar
 from genar.pl.text import drawable, short
-from genar.slide.tissue import TissueMask
+
+if TYPE_CHECKING:  # which imports what drawing a result does not need
+    from genar.slide.tissue import TissueMask
 
 SIDE_IN, TITLE_IN, LEGEND_IN = 8.0, 0.55, 0.35
 OUTLINE, SHARP, BLURRED = "#00c853", "#2962ff", "#ff6d00"
 
 
-def tissue(adata: AnnData, mask: TissueMask | None = None, *, library_id: str | None = None) -> Figure:
+def tissue(adata: AnnData, mask: "TissueMask | None" = None, *, library_id: str | None = None) -> Figure:
     """Draw the whole slide with the outline of its tissue and the spots at true size, those out of focus apart.
 
     Parameters
