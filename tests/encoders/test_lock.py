@@ -163,7 +163,8 @@ def test_one_that_waits_takes_over_where_a_killed_one_stopped(section, file, tmp
         thread.join(60)
     assert encoded.tiles == 3  # the first batch of two was done
     whole = features(section, cache=tmp_path / "whole", **OPTIONS)
-    np.testing.assert_array_equal(found[0].plain, whole.plain)
+    # not to the bit: a thread may compute with another number of threads of torch than the main one
+    np.testing.assert_allclose(found[0].plain, whole.plain, atol=1e-4)
     assert {p.suffix for p in tmp_path.iterdir()} == {".h5", ".json", ""}
 
 
