@@ -1,5 +1,7 @@
 """Where to compute."""
 
+import os
+
 import torch
 
 from genar.errors import ConfigError
@@ -33,3 +35,8 @@ def device_of(name: str | torch.device) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ConfigError("--device", f"there is no GPU {name!r} here", "give --device cpu")
     return device
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,21 +1,21 @@
 """Progress bars."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import Progress, track
+from rich.progress import Progress
 
 T = TypeVar("T")
 
 
-def bar(steps: Iterable[T] | Sequence[T], description: str, *, shown: bool) -> Iterable[T]:
+def bar(steps: Sequence[T], description: str, *, shown: bool) -> Iterator[T]:
     """Go through ``steps`` with a bar on stderr, if it is to be shown and stderr is a terminal."""
-    console = Console(stderr=True)
-    return track(
-        steps, description=description, disable=not (shown and console.is_terminal), transient=True, console=console
-    )
+    with counter(description, len(steps), shown=shown) as advance:
+        for step in steps:
+            yield step
+            advance(1)
 
 
 @contextmanager

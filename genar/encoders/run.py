@@ -1,7 +1,6 @@
 """Running an encoder over tiles."""
 
 import multiprocessing
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
+from genar.device import cores
 from genar.encoders.registry import Encoder
 from genar.errors import GenarError
 from genar.progress import counter
@@ -46,8 +46,7 @@ def workers_for(device: str | torch.device) -> int:
     """
     if torch.device(device).type == "cpu" or multiprocessing.current_process().daemon:
         return 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MOST_WORKERS, cores)
+    return min(MOST_WORKERS, cores())
 
 
 def encode(

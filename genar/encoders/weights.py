@@ -1,18 +1,15 @@
 """Which file an encoder's weights are, and its hash."""
 
-import hashlib
-import json
 import os
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
 from genar.encoders import hub, load
+from genar.encoders.content import remembered
 from genar.encoders.entries import EncoderSpec
 from genar.errors import ModelError
-from genar.write.atomic import beside
 
 
 def weights_file(spec: EncoderSpec, weights: Path | None = None) -> Path:
@@ -69,31 +66,10 @@ def sha256(path: Path) -> str:
     OSError
         If the file cannot be read.
     """
-    path = path.resolve(strict=True)
-    status, memory = path.stat(), _memory()
-    stamp = [status.st_size, status.st_mtime_ns]
-    known = _remembered(memory).get(str(path), [])
-    if known[:-1] == stamp:
-        return str(known[-1])
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with suppress(OSError):
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        with beside(memory) as temporary:
-            temporary.write_text(json.dumps(_remembered(memory) | {str(path): [*stamp, digest]}, indent=1))
-    return digest
+    return remembered(path, _memory())
 
 
 def _memory() -> Path:
     """Return the JSON in which hashes are remembered."""
     given = os.environ.get("GENAR_CACHE")
     return (Path(given) if given else user_cache_path("genar")) / "weights.json"
-
-
-def _remembered(memory: Path) -> dict[str, list[int | str]]:
-    """Read the remembered hashes; they only save time, so that a file that cannot be read is as good as none."""
-    try:
-        found = json.loads(memory.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

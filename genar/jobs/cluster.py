@@ -264,10 +264,11 @@ def _local(number: str, options: "Options", quiet: int) -> Any:
     """Start workers on this machine, which share its cores and its GPUs."""
     from distributed import Nanny, Scheduler, SpecCluster
 
+    from genar.device import cores
+
     gpus = _gpus(options.device)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = int(number) if number.isdecimal() else len(gpus) or max(1, cores // CORES_A_WORKER)
-    threads = max(1, cores // count)
+    count = int(number) if number.isdecimal() else len(gpus) or max(1, cores() // CORES_A_WORKER)
+    threads = max(1, cores() // count)
     workers = {}
     for i in range(count):
         environment = {"OMP_NUM_THREADS": str(threads)} | (

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from genar.data.splits import SplitConfig
-from genar.encoders.registry import is_computable, spec_of
+from genar.encoders.registry import spec_of
 from genar.errors import ModelError
 from genar.genes import grouping, panel
 from genar.model.config import ModelConfig
@@ -131,7 +131,7 @@ class TilesConfig(_Strict):
             spec = spec_of(name)
         except ModelError as e:
             raise ValueError(str(e)) from e
-        if not is_computable(name):
+        if not spec.timm_name:
             msg = f"genar cannot compute {spec.name}, as its network comes in a package of its own"
             raise ValueError(msg)
         return spec.name

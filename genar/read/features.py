@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from anndata import AnnData
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from genar import keys
 from genar.errors import DataError
@@ -16,7 +15,7 @@ from genar.read.trident import read_hdf5
 from genar.read.wsidata import read_store
 from genar.slide.lattice import Lattice, check_tile
 from genar.slide.open import Slide
-from genar.slide.section import metadata, place
+from genar.slide.section import bare, metadata, place
 from genar.units import TILE_TOLERANCE
 
 STORE_FILES = ("zarr.json", ".zgroup")  # what makes a folder a zarr store
@@ -187,8 +186,7 @@ def _spots(centres: NDArray[np.float64], slide: Slide, side_px: float) -> AnnDat
         },
         index=[str(number) for number in range(len(centres))],
     )
-    spots = AnnData(csr_matrix((len(centres), 0), dtype=np.int32), obs=obs)
-    spots.obsm[keys.SPATIAL] = centres
+    spots = bare(centres, obs)
     pitch_um = pitch * slide.mpp
     place(spots, slide, Lattice("grid", pitch_um, pitch_um, hexagonal=False))
     return spots

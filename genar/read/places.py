@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from anndata import AnnData
-from scipy.sparse import csr_matrix
 
 from genar import keys
 from genar.errors import DataError
@@ -14,7 +13,7 @@ from genar.read.source import section
 from genar.slide.backends import origin
 from genar.slide.lattice import Lattice
 from genar.slide.open import Slide
-from genar.slide.section import centres, metadata, place
+from genar.slide.section import bare, centres, metadata, place
 
 PLACES = (".csv", ".tsv", ".geojson", ".json")
 
@@ -41,8 +40,7 @@ def spots_of(path: Path, slide: Path, mpp: float | None) -> AnnData:
         If the section or the slide cannot be read, or a spot lies outside the slide.
     """
     measured = section(path, image=slide, mpp=mpp)
-    spots = AnnData(csr_matrix((measured.n_obs, 0), dtype=np.int32), obs=measured.obs)
-    spots.obsm[keys.SPATIAL] = measured.obsm[keys.SPATIAL]
+    spots = bare(measured.obsm[keys.SPATIAL], measured.obs)
     spots.uns[keys.SPATIAL] = measured.uns[keys.SPATIAL]
     known = metadata(spots)
     _check_inside(spots, path, slide, (int(known[keys.SLIDE_WIDTH]), int(known[keys.SLIDE_HEIGHT])))
@@ -72,8 +70,7 @@ def spots_at(path: Path, slide: Slide, geometry: Lattice) -> AnnData:
     """
     xy = points(path, offset=origin(slide.backend))
     obs = pd.DataFrame({keys.IN_TISSUE: np.ones(len(xy), dtype=np.int64)}, index=xy.index.rename(None))
-    spots = AnnData(csr_matrix((len(xy), 0), dtype=np.int32), obs=obs)
-    spots.obsm[keys.SPATIAL] = xy.to_numpy(np.float64)
+    spots = bare(xy.to_numpy(np.float64), obs)
     place(spots, slide, geometry)
     _check_inside(spots, path, slide.path, slide.dimensions)
     return spots

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from genar.errors import DataError
 from genar.read.foreign import Foreign, canonical, number, reading
+from genar.units import TILE_TOLERANCE
 
 WHAT = "a store of wsidata"
 REMEDY = "give the .zarr that LazySlide wrote for this slide, after wsi.write()"
@@ -94,7 +95,7 @@ def _choose(
     """Choose the one table of the encoder and, of several, of tiles of the given side."""
     fits = [t for t in tables if encoder is None or canonical(t.encoder) == canonical(encoder)]
     if len(fits) > 1 and side_px is not None:
-        near = [t for t in fits if abs((_spec_px(specs[t.tiles]) or 0.0) / side_px - 1) <= 0.02]
+        near = [t for t in fits if abs((_spec_px(specs[t.tiles]) or 0.0) / side_px - 1) <= TILE_TOLERANCE]
         fits = near or fits
     if len(fits) == 1:
         return fits[0]

@@ -18,6 +18,7 @@ from genar.slide.pixels import (
     REMEDY,
     Backend,
     any_size,
+    cells,
     check_size,
     decoding,
     over_white,
@@ -141,11 +142,8 @@ class OpenSlideImage:
             return self._region(x, y, width, height, level, downsample)
         # OpenSlide interpolates here, by a shift that depends on where a region starts: so they start in fixed places
         pixels = np.empty((height, width, 3), dtype=np.uint8)
-        for top in range(y // PIECE * PIECE, y + height, PIECE):
-            for left in range(x // PIECE * PIECE, x + width, PIECE):
-                x0, y0, x1, y1 = max(left, x), max(top, y), min(left + PIECE, x + width), min(top + PIECE, y + height)
-                piece = self._region(left, top, x1 - left, y1 - top, level, downsample)
-                pixels[y0 - y : y1 - y, x0 - x : x1 - x] = piece[y0 - top :, x0 - left :]
+        for left, top, into, part in cells(x, y, width, height, (PIECE, PIECE)):
+            pixels[into] = self._region(left, top, part[1].stop, part[0].stop, level, downsample)[part]
         return pixels
 
     def _region(self, x: int, y: int, width: int, height: int, level: int, downsample: float) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ import simplejpeg
 import tifffile
 from numpy.typing import NDArray
 
-from genar.slide.pixels import DECODER_ERRORS, decoding
+from genar.slide.pixels import DECODER_ERRORS, cells, decoding
 
 VENDORS = ("aperio", "generic-tiff")  # whose blocks OpenSlide lays side by side, without overlap or gaps
 START = b"\xff\xd8"
@@ -53,16 +53,10 @@ class JpegBlocks:
         pixels = np.empty((height, width, 3), dtype=np.uint8)
         block_w, block_h = self.levels[level].block
         decoded = np.empty((block_h, block_w, 3), dtype=np.uint8)
-        for row in range(y // block_h, (y + height - 1) // block_h + 1):
-            top, bottom = max(row * block_h, y), min((row + 1) * block_h, y + height)
-            for column in range(x // block_w, (x + width - 1) // block_w + 1):
-                left, right = max(column * block_w, x), min((column + 1) * block_w, x + width)
-                with decoding(self.path, "its pixels cannot be decoded"):
-                    self._decode(level, row, column, decoded)
-                part = decoded[top - row * block_h : bottom - row * block_h]
-                pixels[top - y : bottom - y, left - x : right - x] = part[
-                    :, left - column * block_w : right - column * block_w
-                ]
+        for left, top, into, part in cells(x, y, width, height, (block_w, block_h)):
+            with decoding(self.path, "its pixels cannot be decoded"):
+                self._decode(level, top // block_h, left // block_w, decoded)
+            pixels[into] = decoded[part]
         return pixels
 
     def _decode(self, level: int, row: int, column: int, decoded: NDArray[np.uint8]) -> None:

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import openslide
@@ -28,6 +28,25 @@ DECODER_ERRORS = (
     openslide.OpenSlideError, tifffile.TiffFileError, ArithmeticError, AttributeError, LookupError, MemoryError,
     OSError, RuntimeError, SyntaxError, TypeError, ValueError, struct.error, zlib.error,
 )  # fmt: skip
+
+
+class Cell(NamedTuple):
+    """A cell of a grid over an image, of which a rectangle covers a part.
+
+    Parameters
+    ----------
+    left, top
+        Its corner.
+    into
+        Rows and columns of the rectangle that it fills.
+    part
+        Its own rows and columns that fill them.
+    """
+
+    left: int
+    top: int
+    into: tuple[slice, slice]
+    part: tuple[slice, slice]
 
 
 class Backend(Protocol):
@@ -114,6 +133,25 @@ def check_channels(path: Path, names: Sequence[str]) -> None:
     named = [name.strip().lower() for name in names if not name.strip().isdecimal()]
     if any(named[:3]) and [name[:1] for name in named[:3]] != ["r", "g", "b"]:
         raise SlideError(path, f"its channels are {', '.join(names)}, not red, green and blue", "give an H&E image")
+
+
+def cells(x: int, y: int, width: int, height: int, size: tuple[int, int]) -> Iterator[Cell]:
+    """Go through the cells of a fixed grid, row by row, that a rectangle touches.
+
+    Parameters
+    ----------
+    x, y, width, height
+        The rectangle.
+    size
+        Width and height of a cell; the grid begins at 0, 0.
+    """
+    cell_w, cell_h = size
+    for top in range(y // cell_h * cell_h, y + height, cell_h):
+        y0, y1 = max(top, y), min(top + cell_h, y + height)
+        for left in range(x // cell_w * cell_w, x + width, cell_w):
+            x0, x1 = max(left, x), min(left + cell_w, x + width)
+            into = slice(y0 - y, y1 - y), slice(x0 - x, x1 - x)
+            yield Cell(left, top, into, (slice(y0 - top, y1 - top), slice(x0 - left, x1 - left)))
 
 
 def over_white(pixels: NDArray[np.uint8], *, premultiplied: bool = False) -> NDArray[np.uint8]:

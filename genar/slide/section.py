@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from anndata import AnnData
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
 from genar import keys
 from genar.slide.lattice import Lattice
@@ -22,6 +23,21 @@ def library_name(name: str) -> str:
     """Make a name that every anndata release accepts as a key: ``[A-Za-z0-9_.-]``, not starting with ``__``."""
     clean = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
     return re.sub(r"^__+", "_", clean) or "slide"
+
+
+def bare(xy: NDArray[np.float64], obs: pd.DataFrame) -> AnnData:
+    """Make spots without genes.
+
+    Parameters
+    ----------
+    xy
+        Their centres in level-0 pixels, float64 [N, 2] (x, y).
+    obs
+        What else is known of them, a row a spot, by their names.
+    """
+    spots = AnnData(csr_matrix((len(obs), 0), dtype=np.int32), obs=obs)
+    spots.obsm[keys.SPATIAL] = xy
+    return spots
 
 
 def place(spots: AnnData, slide: Slide, lattice: Lattice, *, library_id: str | None = None) -> None:

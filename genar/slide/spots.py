@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from anndata import AnnData
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from genar import keys
 from genar.errors import ConfigError, SlideError
@@ -15,7 +14,7 @@ from genar.slide.lattice import Lattice, check_tile, lay
 from genar.slide.lattice import lattice as lattice_of
 from genar.slide.open import Slide, open_slide
 from genar.slide.outline import AUTO, NONE, source_of, tissue_of
-from genar.slide.section import metadata, place
+from genar.slide.section import bare, metadata, place
 from genar.slide.tissue import TissueMask
 
 TILE_UM = 154.0  # 224 px at 0.687 µm/px, the resolution that her2st was scanned at
@@ -121,9 +120,7 @@ def _table(
         keys.IN_FOCUS: in_focus(blur),
     }
     names = [f"{r}x{c}" for r, c in zip(row, col, strict=True)]
-    adata = AnnData(csr_matrix((len(xy), 0), dtype=np.int32), obs=pd.DataFrame(obs, index=names))
-    adata.obsm[keys.SPATIAL] = xy
-    return adata
+    return bare(xy, pd.DataFrame(obs, index=names))
 
 
 def _nothing(slide: Slide, mask: TissueMask, source: str) -> SlideError:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,8 +39,9 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Path, Pat
 
     for module in ("predict", "work"):
         monkeypatch.setattr(f"genar.jobs.{module}.predict_to_file", predict_to_file)
-    monkeypatch.setattr("genar.jobs.cohort.model_of", lambda name: name)
-    monkeypatch.setattr("genar.jobs.cohort.check", lambda *_: None)
+    monkeypatch.setattr("genar.jobs.cohort.model_of", lambda _: SimpleNamespace(info=SimpleNamespace(encoder=None)))
+    for name in ("check", "weights_sha256"):
+        monkeypatch.setattr(f"genar.jobs.cohort.{name}", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     for name in ("a.svs", "b.svs", "c.tif", "a_b.svs", "bad.svs", "bug.svs", "good.svs", "old.svs", "memory.svs",
                  "interrupted.svs", "x/a.svs", "y/a.tiff", "cohort.svs"):  # fmt: skip

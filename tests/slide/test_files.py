@@ -92,3 +92,15 @@ def test_real_dicom_files_of_one_series(shared, tmp_path):
     for name in ("boxes_0.dcm", "boxes_1.dcm"):
         shutil.copyfile(shared / "data/wsi" / name, tmp_path / name)
     assert set(files_of(tmp_path / "boxes_0.dcm")) == {"", "boxes_1.dcm"}
+
+
+def test_a_link_is_the_slide_that_lies_beside_it(tmp_path):
+    """OpenSlide looks for the other files beside the path that it is given, and so does the hash that is kept."""
+    path, _ = mirax(tmp_path)
+    link = tmp_path / "links" / path.name
+    link.parent.mkdir()
+    link.symlink_to(path)
+    memory = tmp_path / "hashes.json"
+    alone, whole = (content(Slide(one, 0.5, ""), memory) for one in (link, path))
+    assert (alone, whole) == (sha256_of(link), sha256_of(path))
+    assert alone != whole
