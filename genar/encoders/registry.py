@@ -15,7 +15,7 @@ from genar.encoders.entries import ENCODERS, EncoderSpec, entry
 from genar.encoders.fuse import fuse
 from genar.encoders.pooling import features
 from genar.encoders.runtime import Runtime, openvino, runtime_of
-from genar.encoders.timm_names import build, timm_spec
+from genar.encoders.timm_names import HUB, build, timm_spec
 from genar.encoders.weights import sha256, weights_file
 from genar.errors import ModelError
 
@@ -107,11 +107,12 @@ def spec_of(name: str) -> EncoderSpec:
 
 
 def is_computable(name: str) -> bool:
-    """Tell whether genar knows an encoder and can compute it, given its weights."""
-    try:
-        return bool(spec_of(name).timm_name)
-    except ModelError:
-        return False
+    """Tell whether genar knows an encoder and can compute it, given its weights; of the hub's others :func:`create`."""
+    spec = entry(name)
+    if spec is None and name.startswith(HUB):
+        return True
+    spec = spec or timm_spec(name)
+    return spec is not None and bool(spec.timm_name)
 
 
 def create(name: str, weights: Path | None = None) -> Encoder:

@@ -81,7 +81,7 @@ def tasks_of(given: Sequence[Path], reserved: Sequence[str] = ()) -> list[Task]:
     names: dict[str, Task] = {}
     for task in tasks:
         if task.name in names:
-            why = f"it and {names[task.name].slide} would both be written to {task.name}.h5ad"
+            why = f"it and {names[task.name].slide} would both be called {task.name}"
             raise ConfigError(task.slide, why, remedy)
         if task.name in reserved:
             raise ConfigError(task.slide, f"genar writes another file called {task.name}.h5ad", remedy)

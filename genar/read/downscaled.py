@@ -10,7 +10,7 @@ from PIL import Image
 from genar import keys
 from genar.errors import DataError
 from genar.slide.lattice import Lattice
-from genar.slide.section import HIRES_PX, LOWRES_PX, describe
+from genar.slide.section import HIRES_PX, LOWRES_PX, describe, shrunk
 
 DOWNSCALED, DOWNSCALED_SCALE = "downscaled_fullres", "tissue_downscaled_fullres_scalef"  # in uns["spatial"]["ST"]
 
@@ -59,7 +59,7 @@ def place_downscaled(
         scale = float(theirs[keys.SCALEFACTORS][DOWNSCALED_SCALE])
     except (KeyError, TypeError, ValueError, IndexError) as e:
         raise DataError(path, "it carries no downscaled picture", "download the slide, wsis/<id>.tif") from e
-    hires, lowres = _shrunk(picture, HIRES_PX), _shrunk(picture, LOWRES_PX)
+    hires = shrunk(np.asarray(picture), HIRES_PX)
     width, height = (
         int(known.get(key) or round(px / scale))
         for key, px in zip(("fullres_px_width", "fullres_px_height"), picture.size, strict=True)
@@ -68,16 +68,9 @@ def place_downscaled(
         spots,
         lattice,
         name,
-        images=(hires, lowres),
+        images=(hires, shrunk(hires, LOWRES_PX)),
         size=(width, height),
         mpp=mpp,
         mpp_source=mpp_source or "given by the user",
         slide_name=name,
     )
-
-
-def _shrunk(picture: Image.Image, longest: int) -> np.ndarray:
-    """Return a picture no longer than ``longest`` pixels: RGB, uint8 [h, w, 3]."""
-    small = picture.copy()
-    small.thumbnail((longest, longest), Image.Resampling.BOX)
-    return np.asarray(small)

@@ -95,7 +95,8 @@ def _open_generic(path: Path) -> Backend:
     """Open a tiled TIFF of no scanner that OpenSlide knows; it would show the first page, whatever that is."""
     with tifffile.TiffFile(path) as file:
         examine(file, path)
-        if file.is_ome or file.pages.first.subifds:  # OpenSlide would miss its resolution or its pyramid
+        first = file.pages.first
+        if file.is_ome or first.subifds or first.bitspersample == 16:  # OpenSlide would miss resolution, pyramid, range
             return TiffImage(path)
         check_single(file, path)
         mpp = of_tiff(file)

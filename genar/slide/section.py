@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from anndata import AnnData
 from numpy.typing import NDArray
+from PIL import Image
 from scipy.sparse import csr_matrix
 
 from genar import keys
@@ -40,6 +41,13 @@ def bare(xy: NDArray[np.float64], obs: pd.DataFrame) -> AnnData:
     return spots
 
 
+def shrunk(picture: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
+    """Return a picture, RGB [h, w, 3], made no longer than ``longest`` pixels."""
+    small = Image.fromarray(picture)
+    small.thumbnail((longest, longest), Image.Resampling.BOX)
+    return np.asarray(small)
+
+
 def place(spots: AnnData, slide: Slide, lattice: Lattice, *, library_id: str | None = None) -> None:
     """Add a slide's image and geometry to its spots, in ``obs["library_id"]`` and ``uns["spatial"]``.
 
@@ -54,11 +62,12 @@ def place(spots: AnnData, slide: Slide, lattice: Lattice, *, library_id: str | N
     library_id
         Name of the section; by default from the slide's file name.
     """
+    hires = slide.thumbnail(HIRES_PX)
     describe(
         spots,
         lattice,
         library_id or slide.path.stem,
-        images=(slide.thumbnail(HIRES_PX), slide.thumbnail(LOWRES_PX)),
+        images=(hires, shrunk(hires, LOWRES_PX)),
         size=slide.dimensions,
         mpp=slide.mpp,
         mpp_source=slide.mpp_source,

@@ -32,6 +32,8 @@ WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, YCBCR = 0, 1, 2, 3, 6  # photometric
 PREMULTIPLIED = 1  # what an extra sample is: opacity by which the colours were multiplied
 JPEG, APERIO_YCBCR = (6, 7), 33003  # compressions: the first are turned to RGB by their decoder, the last is not
 SIZED = (6, 7, 33004, 33005, 34712, 34933, 50001)  # JPEG, JPEG 2000, PNG and WebP: a chunk states its own size
+PROBE_PX = 1024  # a window in the middle of the coarsest level ...
+DIMMEST = 16  # ... of a stained section has a brighter sample than this, of 255
 REDUCED = 1  # flag of a page that shows another at lower resolution
 
 
@@ -101,6 +103,7 @@ class TiffImage:
             self.blocks = tuple(self._size(getattr(array, "chunks", (1,) * array.ndim)) for array in self.arrays)
             self.mpp: Resolution | None = of_tiff(self.file)
             self.read(0, 0, 1, 1, len(self.levels) - 1)  # an unknown compression shows here, not in a worker later
+            self._check_range()
             opened.pop_all()
 
     def _check(self, series: tifffile.TiffPageSeries) -> None:
@@ -118,6 +121,16 @@ class TiffImage:
             raise SlideError(self.path, "its colours are YCbCr in a compression other than JPEG", REMEDY)
         if planes:
             check_channels(self.path, _channel_names(self.file))
+
+    def _check_range(self) -> None:
+        """Refuse samples of 16 bits of which the camera filled 12: as they are, all would be next to black."""
+        if self.page.dtype.itemsize == 2:  # type: ignore[union-attr] # examine has seen to it
+            width, height = self.levels[-1]
+            side = min(width, height, PROBE_PX)
+            seen = self.read((width - side) // 2, (height - side) // 2, side, side, len(self.levels) - 1)
+            if 0 < seen.max() < DIMMEST:
+                why = "its values fill 12 bits of 16 or fewer"
+                raise SlideError(self.path, why, f"spread them: vips linear {self.path.name} out.tif 16 0")
 
     def _size(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Return (width, height) of an array's shape."""

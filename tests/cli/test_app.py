@@ -111,7 +111,7 @@ def test_version(genar) -> None:
         (["predict", "none.svs"], "none.svs: there is no such file; check the path"),
         (["predict", "a.svs", "none.svs"], "none.svs: there is no such file; check the path"),
         (["predict", "none.csv"], "none.csv: it cannot be read (No such file or directory)"),
-        (["predict", "x/a.svs", "b.svs", "y/a.tiff"], "y/a.tiff: it and x/a.svs would both be written to a.h5ad"),
+        (["predict", "x/a.svs", "b.svs", "y/a.tiff"], "y/a.tiff: it and x/a.svs would both be called a"),
         (["predict", "cohort.svs", "a.svs", "--concat"], "cohort.svs: genar writes another file called cohort.h5ad"),
         (["predict", "a.svs", "--cluster", "slurm"], "--cluster: 'slurm' is no cluster"),
         (["predict", "a.svs", "--cluster", "none.yaml"], "none.yaml: it cannot be read (No such file or directory)"),

@@ -130,6 +130,14 @@ def test_unknown_encoder(name: str, said: str) -> None:
     assert not is_computable(name)
 
 
+def test_what_the_hub_holds_may_be_computable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it cannot be asked, the reason is given by who loads the weights."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert is_computable("hf-hub:someone/their-vit")
+    with pytest.raises(ModelError, match="HF_HUB_OFFLINE is set"):
+        create("hf-hub:someone/their-vit")
+
+
 def test_conch_is_refused() -> None:
     assert spec_of("conch_v1").dim == 512
     assert not is_computable("conch")

@@ -56,8 +56,8 @@ def test_a_table(folder: Path) -> None:
         ("slide\n~nobody-of-that-name/x.svs\n", "line 2 of t.csv: "),
         ('slide\n"a.svs\n', "it cannot be read (unexpected end of data)"),
         ("slide\na.svs\nnone.svs\n", "none.svs: there is no such file"),
-        ("slide\na.svs\nsub/a.svs\n", "sub/a.svs: it and {folder}/a.svs would both be written to a.h5ad; call them"),
-        ("slide,name\na.svs,b\nb.svs,\n", "b.svs: it and {folder}/a.svs would both be written to b.h5ad"),
+        ("slide\na.svs\nsub/a.svs\n", "sub/a.svs: it and {folder}/a.svs would both be called a; call them"),
+        ("slide,name\na.svs,b\nb.svs,\n", "b.svs: it and {folder}/a.svs would both be called b"),
         ("slide,name\na.svs,cohort\n", "a.svs: genar writes another file called cohort.h5ad"),
     ],
 )
@@ -82,7 +82,7 @@ def test_tables_that_cannot_be_read(folder: Path) -> None:
 def test_slides_with_a_mistake(folder: Path) -> None:
     with pytest.raises(GenarError, match=r"c.svs: there is no such file; check the path"):
         tasks_of([folder / "a.svs", folder / "c.svs"])
-    with pytest.raises(GenarError, match=r"sub/a.svs: it and .*a.svs would both be written to a.h5ad"):
+    with pytest.raises(GenarError, match=r"sub/a.svs: it and .*a.svs would both be called a"):
         tasks_of([folder / "a.svs", folder / "sub" / "a.svs"])
     (folder / ".a.svs").touch()
     with pytest.raises(GenarError, match=r"a result cannot be called '.a'"):

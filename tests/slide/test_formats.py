@@ -148,6 +148,8 @@ CASES = {
     "TIFF, 1 bit, strips": no(tiff(GREY > 128), "values are bool"),
     "TIFF, signed": no(tiff(RGB.view(np.int8), **TILES), "values are int8"),
     "TIFF, 32 bits": no(tiff(RGB.astype(np.uint32), **TILES), "values are uint32"),
+    "TIFF, 12 bits in 16, tiles": no(tiff(RGB.astype(np.uint16) * 16, **TILES), "12 bits of 16.*spread them"),
+    "TIFF, 12 bits in 16, strips": no(tiff(RGB.astype(np.uint16) * 16, **STRIPS), "12 bits of 16"),
     "TIFF, float, tiles": no(tiff(RGB.astype(np.float32), **TILES), "values are float32"),
     "TIFF, float, strips": no(tiff(RGB.astype(np.float32), **STRIPS), "values are float32"),
     "TIFF, CMYK, tiles": no(tiff(RGBA, photometric="separated", **GREY_TILES), "SEPARATED, neither grey nor RGB"),
