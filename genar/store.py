@@ -120,7 +120,8 @@ def build(info: ModelInfo, panel: pd.DataFrame) -> Decoder:
     else:
         hierarchy = Hierarchy.from_columns(panel, info.scales)
     decoder = BlockCausal if info.network.decoder == "block_causal" else Cumulative
-    return decoder(info.network, hierarchy, info.feature_dim, info.max_count)
+    dim = info.feature_dim * (2 if info.network.context else 1)
+    return decoder(info.network, hierarchy, dim, info.max_count)
 
 
 def check_free(directory: Path) -> None:

@@ -118,6 +118,8 @@ class SpotTable(Dataset[dict[str, Tensor]]):
         Which genes each slide measured, bool [S, G].
     names
         Name of each slide.
+    context
+        Whether the mean of the neighbours' features stands beside the spot's own in a batch.
     """
 
     features: tuple[Array, ...]
@@ -130,6 +132,7 @@ class SpotTable(Dataset[dict[str, Tensor]]):
     counts: NDArray[np.integer]
     measured: NDArray[np.bool_]
     names: tuple[str, ...]
+    context: bool = False
 
     @classmethod
     def of(
@@ -171,6 +174,7 @@ class SpotTable(Dataset[dict[str, Tensor]]):
             counts=_stacked(sections, genes),
             measured=np.stack([genes.isin(s.var_names) for s in sections]),
             names=tuple(str(s.obs[keys.LIBRARY_ID].iloc[0]) for s in sections),
+            context=network.context,
         )
 
     def ordered(self, genes: NDArray[np.int64]) -> "SpotTable":
@@ -211,16 +215,14 @@ class SpotTable(Dataset[dict[str, Tensor]]):
         """
         section = np.searchsorted(self.start, rows, side="right") - 1
         found = {
-            "features": self._features(rows, section, views),
+            "features": self.seen(rows, views),
             "position": self.position[rows],
             "log_library_size": self.log_library_size[rows],
             "counts": self.counts[rows].astype(np.int32),
             "section": section,
         }
-        if self.neighbours.shape[1]:
-            around = self.neighbours[rows]
-            flat = self._features(around.ravel(), np.repeat(section, around.shape[1]), None)
-            found["neighbour_features"] = flat.reshape(*around.shape, -1)
+        if self.neighbours.shape[1] and not self.context:
+            found["neighbour_features"] = self._neighbours(rows, section, None)
             found["neighbour_offsets"] = self.offsets[rows]
         if not self.measured.all():
             found["measured"] = self.measured[section]
@@ -231,12 +233,35 @@ class SpotTable(Dataset[dict[str, Tensor]]):
         return spots_of(self.batch(np.arange(*rows.indices(len(self)))), device)
 
     def feature_moments(self) -> tuple[Array, Array]:
-        """Return the mean and standard deviation of the features over all spots, float32 [D] each."""
-        parts = [f[start : start + CHUNK] for f in self.features for start in range(0, len(f), CHUNK)]
-        total = sum(np.asarray(part.sum(axis=0, dtype=np.float64)) for part in parts)
-        mean = total / len(self)
-        squares = sum(np.square(part - mean).sum(axis=0) for part in parts)
-        return np.asarray(mean, dtype=np.float32), np.sqrt(np.asarray(squares) / len(self)).astype(np.float32)
+        """Return the mean and standard deviation of a batch's features over all spots, float32 [D] each."""
+        size = CHUNK // (1 + self.neighbours.shape[1])
+        rows = [np.arange(start, min(start + size, len(self))) for start in range(0, len(self), size)]
+        total = sum(self.seen(part).sum(axis=0, dtype=np.float64) for part in rows)
+        mean = np.asarray(total) / len(self)
+        squares = sum(np.square(self.seen(part) - mean).sum(axis=0) for part in rows)
+        return mean.astype(np.float32), np.sqrt(np.asarray(squares) / len(self)).astype(np.float32)
+
+    def seen(self, rows: NDArray[np.int64], views: NDArray[np.int64] | None = None) -> Array:
+        """Return the features of a batch alone, float32 [B, D], or [B, 2D] with the context."""
+        section = np.searchsorted(self.start, rows, side="right") - 1
+        own = self._features(rows, section, views)
+        return np.hstack([own, self._around(rows, section, views)]) if self.context else own
+
+    def _around(self, rows: NDArray[np.int64], section: NDArray[np.int64], views: NDArray[np.int64] | None) -> Array:
+        """Average the neighbours' features, float32 [B, D]; a spot without any has its own."""
+        there: NDArray[np.bool_] = np.isfinite(self.offsets[rows, :, 0])
+        there[:, 0] |= ~there.any(axis=1)  # where there is none, the row is the spot's own
+        near = self._neighbours(rows, section, views) * there[..., None]
+        return np.asarray(near.sum(axis=1) / there.sum(axis=1, keepdims=True), dtype=np.float32)
+
+    def _neighbours(
+        self, rows: NDArray[np.int64], section: NDArray[np.int64], views: NDArray[np.int64] | None
+    ) -> Array:
+        """Gather the neighbours' features, float32 [B, n, D], in the view that the spot is seen in."""
+        around = self.neighbours[rows]
+        n = around.shape[1]
+        seen = None if views is None else np.repeat(views, n)
+        return self._features(around.ravel(), np.repeat(section, n), seen).reshape(*around.shape, -1)
 
     def _features(self, rows: NDArray[np.int64], section: NDArray[np.int64], views: NDArray[np.int64] | None) -> Array:
         """Gather features, float32 [B, D], slide by slide."""

@@ -198,6 +198,9 @@ class TrainerConfig(_Strict):
     thin_to
         Below 1, with ``model.library_size``: thin a spot's counts to a share drawn anew, log-uniformly, between this
         and 1 at each step, so that the model learns what a shallower section looks like.
+    free_running
+        Share of spots whose coarse scales hand on, in training too, what the network predicts in place of what was
+        measured. Of the ``block_causal`` decoder. At 1 a gene's distribution holds all that is not known of the spot.
     """
 
     max_epochs: int = Field(20, ge=1)
@@ -218,6 +221,7 @@ class TrainerConfig(_Strict):
     recompute: bool = False
     compile: bool = False
     thin_to: float = Field(1.0, gt=0, le=1)
+    free_running: float = Field(0.0, ge=0, le=1)
 
     @property
     def device(self) -> str:
@@ -268,6 +272,13 @@ class TrainConfig(_Strict):
     def _thinning_needs_depth(self) -> "TrainConfig":
         if self.trainer.thin_to < 1 and not self.model.library_size:
             msg = "trainer.thin_to below 1 needs model.library_size: true"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _running_free_is_block_causal(self) -> "TrainConfig":
+        if self.trainer.free_running > 0 and self.model.decoder != "block_causal":
+            msg = "trainer.free_running belongs to the block_causal decoder"
             raise ValueError(msg)
         return self
 

@@ -22,6 +22,7 @@ from genar.errors import ConfigError, ModelError
 from genar.genes import grouping
 from genar.genes.hierarchy import Blocks, Hierarchy
 from genar.jobs.config import TrainConfig
+from genar.jobs.linear import fit_linear
 from genar.jobs.module import GenARModule
 from genar.jobs.run import is_first_process
 from genar.jobs.trainer import Keep, trainer_of
@@ -110,6 +111,9 @@ def prepare(
     network.condition.feature_std.copy_(torch.from_numpy(np.where(std > 1e-6, std, np.float32(1))))
     if config.model.library_size:
         network.condition.log_library_mean.fill_(float(table.log_library_size.mean()))
+    if config.model.linear:
+        alpha = fit_linear(network, table, config.tiles.views, config.seed)
+        logger.info("the linear path has penalty %.3g", alpha)
     # as on a new slide, whose depth is not known
     held_out = SpotTable.of(validation, genes, encoder, config.model, info.library_size) if validation else None
     return Model(info, panel, network), (table, held_out)

@@ -63,7 +63,7 @@ class GenARModule(L.LightningModule):
             log_share = math.log(self.settings.thin_to) * torch.rand_like(batch["log_library_size"])
             counts = torch.binomial(counts.float(), log_share.exp().unsqueeze(1).expand(counts.shape))
             spots = Spots(**{**vars(spots), "log_library_size": batch["log_library_size"] + log_share})
-        loss = self.network.loss(spots, counts, batch.get("measured"))
+        loss = self.network.loss(spots, counts, batch.get("measured"), self.settings.free_running)
         if not loss.isfinite():
             why = f"the loss is {loss.item()} at step {self.global_step}"
             raise ConfigError("optimizer.lr", why, f"set it lower than {self.optimizer.lr:g}")

@@ -15,10 +15,8 @@ from torch.utils.checkpoint import checkpoint
 from genar.genes.hierarchy import Hierarchy
 from genar.model.condition import Spots
 from genar.model.config import ModelConfig
-from genar.model.decoder import CHUNK_BYTES, Choice, Decoder, Read, T, mean_over_paths, summed
-from genar.model.layers import KeyValue, Modulation
-
-Modulations = tuple[list[Modulation], tuple[Tensor, Tensor]]
+from genar.model.decoder import CHUNK_BYTES, Choice, Decoder, Modulated, Read, T, mean_over_paths, summed
+from genar.model.layers import KeyValue
 
 
 class BlockCausal(Decoder):
@@ -36,17 +34,18 @@ class BlockCausal(Decoder):
 
     def forward(self, spots: Spots, values: Sequence[Tensor]) -> list[Tensor]:
         """Return the outputs [B, s_k, C] of every scale, given the ``values`` [B, s_k] of all scales but the last."""
-        modulations = self.modulations(self.condition(spots))
-        coarse, caches = self._trunk(modulations, values, len(spots.features))
+        modulated = self.modulated(spots)
+        coarse, caches = self._trunk(modulated, values, len(spots.features))
         parents = self._parents(values, len(spots.features))
-        return [*coarse, self._genes(modulations, caches, parents)(slice(None))]
+        return [*coarse, self._genes(modulated, caches, parents)(slice(0, self.scales[-1]))]
 
-    def loss(self, spots: Spots, counts: Tensor, measured: Tensor | None = None) -> Tensor:
+    def loss(self, spots: Spots, counts: Tensor, measured: Tensor | None = None, free_running: float = 0.0) -> Tensor:
         """Return the training loss; see :meth:`Decoder.loss`."""
         values, known = self.targets(counts, measured)
-        modulations = self.modulations(self.condition(spots))
-        coarse, caches = self._trunk(modulations, values[:-1], len(counts))
-        genes = self._genes(modulations, caches, self._parents(values[:-1], len(counts)))
+        handed = self._handed(spots, values[:-1], free_running)
+        modulated = self.modulated(spots)
+        coarse, caches = self._trunk(modulated, handed, len(counts))
+        genes = self._genes(modulated, caches, self._parents(handed, len(counts)))
 
         def divergence(rows: slice) -> Tensor:
             part, size = values[-1][:, rows], self.scales[-1]
@@ -68,26 +67,39 @@ class BlockCausal(Decoder):
     def generate(self, spots: Spots, read: Read[T], choice: Choice | None = None) -> list[T]:
         """Decode with a key/value cache; see :meth:`Decoder.generate`."""
         choice = choice or Choice(self.config.handed_on)
-        condition = self.condition(spots)
-        blocks, head = self.modulations(condition)
-        caches: list[KeyValue | None] = [None] * len(self.blocks)
-        value: Tensor | None = None
-        for k in range(len(self.scales) - 1):
-            x, identity = self._inputs(k, value, len(condition))
-            for i, modulation in enumerate(blocks):
-                x, caches[i] = self.through(i, x, modulation, past=caches[i])
-            out = self.read_out(x, head, identity)
-            if k == 0 and choice.paths > 1:  # up to here the paths of a spot are one
-                blocks, head = self.modulations(condition, choice.paths)
-                caches = [_copy(cache, choice.paths) for cache in caches]
-                out = out.repeat_interleave(choice.paths, dim=0)
-            value = self.choose(out, choice, k)
-        parents = self._parents([] if value is None else [value], len(condition))
-        genes = self._genes((blocks, head), caches, parents)
+        modulated, caches, values = self._run(spots, choice)
+        parents = self._parents(values, len(spots.features))
+        genes = self._genes(modulated, caches, parents)
         return [
-            read(mean_over_paths(self.distribution.probabilities(genes(rows)), len(condition)), rows)
+            read(mean_over_paths(self.distribution.probabilities(genes(rows)), len(spots.features)), rows)
             for rows in self._chunks(len(parents))
         ]
+
+    def _run(self, spots: Spots, choice: Choice) -> tuple[Modulated, list[KeyValue | None], list[Tensor]]:
+        """Decode the coarse scales free-running, with a cache: what modulates, the caches, and the values handed on."""
+        modulated = self.modulated(spots)
+        caches: list[KeyValue | None] = [None] * len(self.blocks)
+        values: list[Tensor] = []
+        for k in range(len(self.scales) - 1):
+            x, identity = self._inputs(k, values[-1] if values else None, len(spots.features))
+            for i, modulation in enumerate(modulated.blocks):
+                x, caches[i] = self.through(i, x, modulation, past=caches[i])
+            out = self.read_out(x, modulated, identity, slice(self.starts[k], self.starts[k + 1]))
+            if k == 0 and choice.paths > 1:  # up to here the paths of a spot are one
+                modulated = self.modulated(spots, choice.paths)
+                caches = [_copy(cache, choice.paths) for cache in caches]
+                out = out.repeat_interleave(choice.paths, dim=0)
+            values.append(self.choose(out, choice, k))
+        return modulated, caches, values
+
+    def _handed(self, spots: Spots, values: Sequence[Tensor], share: float) -> list[Tensor]:
+        """Put, for a share of the spots, what the network hands on itself in place of the measured ``values``."""
+        if share == 0 or not values:
+            return list(values)
+        with torch.no_grad():
+            _, _, own = self._run(spots, Choice(self.config.handed_on))
+        free = torch.rand(len(own[0]), 1, device=own[0].device) < share
+        return [torch.where(free, mine, measured) for mine, measured in zip(own, values, strict=True)]
 
     def _inputs(self, k: int, coarser: Tensor | None, batch: int) -> tuple[Tensor, Tensor]:
         """Return scale k's inputs [B, s_k, d], from the values [B, s_{k-1}] of the scale before, and its identity.
@@ -101,20 +113,20 @@ class BlockCausal(Decoder):
         return value + identity + self.scale.weight[k], identity
 
     def _trunk(
-        self, modulations: Modulations, values: Sequence[Tensor], batch: int
+        self, modulated: Modulated, values: Sequence[Tensor], batch: int
     ) -> tuple[list[Tensor], list[KeyValue | None]]:
         """Pass the coarse scales, teacher-forced, through all blocks: their outputs, and each block's cache."""
         if len(self.scales) == 1:
             return [], [None] * len(self.blocks)
-        blocks, head = modulations
         coarser = [None, *values]
         parts = [self._inputs(k, coarser[k], batch) for k in range(len(self.scales) - 1)]
         x = torch.cat([inputs for inputs, _ in parts], dim=1)
         caches: list[KeyValue | None] = []
-        for i, modulation in enumerate(blocks):
+        for i, modulation in enumerate(modulated.blocks):
             x, cache = self.through(i, x, modulation, mask=self.mask)
             caches.append(cache)
-        out = self.read_out(x, head, torch.cat([identity for _, identity in parts]))
+        identity = torch.cat([identity for _, identity in parts])
+        out = self.read_out(x, modulated, identity, slice(0, self.starts[-2]))
         return list(out.split(self.scales[:-1], dim=1)), caches
 
     def _parents(self, values: Sequence[Tensor], batch: int) -> Tensor:
@@ -122,10 +134,10 @@ class BlockCausal(Decoder):
         return self.embed_values(values[-1]) if values else self.start.expand(batch, 1, -1)
 
     def _genes(
-        self, modulations: Modulations, caches: Sequence[KeyValue | None], parents: Tensor
+        self, modulated: Modulated, caches: Sequence[KeyValue | None], parents: Tensor
     ) -> Callable[[slice], Tensor]:
         """Return what gives the outputs [B, g, C] of a slice of the genes, from the values ``parents`` embed."""
-        blocks, head = modulations
+        blocks, first = modulated.blocks, self.starts[-2]
         k = len(self.scales) - 1
 
         def hidden(rows: slice) -> Tensor:
@@ -138,7 +150,8 @@ class BlockCausal(Decoder):
         whole = None if self.coarser else hidden(slice(None))
 
         def outputs(rows: slice) -> Tensor:
-            return self.read_out(hidden(rows) if whole is None else whole[:, rows], head, self.gene.weight[rows])
+            x = hidden(rows) if whole is None else whole[:, rows]
+            return self.read_out(x, modulated, self.gene.weight[rows], slice(first + rows.start, first + rows.stop))
 
         return outputs
 

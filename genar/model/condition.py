@@ -20,7 +20,7 @@ class Spots:
     Parameters
     ----------
     features
-        The encoder's features, float32 [B, D].
+        The encoder's features, float32 [B, D]; with the context, D more: the mean of the neighbours'.
     position
         x and y, float32 [B, 2], scaled as :attr:`~genar.model.config.ModelConfig.position` says.
     log_library_size
@@ -91,7 +91,7 @@ class Condition(nn.Module):
             nn.Linear(histology, histology),
             nn.LayerNorm(histology),
         )
-        self.neighbourhood = Neighbourhood(histology) if config.neighbours else None
+        self.neighbourhood = Neighbourhood(histology) if config.neighbours and not config.context else None
         self.position: nn.Module | None = None
         if config.position != "none":
             self.position = nn.Sequential(
@@ -118,10 +118,13 @@ class Condition(nn.Module):
             fused = fused + self.library_size((given(spots.log_library_size) - self.log_library_mean).unsqueeze(-1))
         return fused
 
+    def standard(self, features: Tensor) -> Tensor:
+        """Standardise raw ``features`` [..., D]."""
+        return (features - self.feature_mean) / self.feature_std
+
     def _histology(self, features: Tensor) -> Tensor:
         """Return the histology branch [..., w] of raw ``features`` [..., D]."""
-        standard = (features - self.feature_mean) / self.feature_std
-        return self.histology(self.feature_dropout(standard))  # type: ignore[no-any-return]
+        return self.histology(self.feature_dropout(self.standard(features)))  # type: ignore[no-any-return]
 
 
 def given(tensor: Tensor | None) -> Tensor:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 DecoderName = Literal["block_causal", "cumulative"]
 DistributionName = Literal["gaussian", "cross_entropy", "ordinal", "nb", "mse", "gaussian_nll"]
 PositionName = Literal["none", "published", "relative_um"]
+COUNT_TOKENS: tuple[DistributionName, ...] = ("gaussian", "cross_entropy", "ordinal")
 Rule = Literal["expected", "greedy", "sample"]
 
 
@@ -48,7 +49,12 @@ class ModelConfig(BaseModel):
         ``"published"``: spot coordinates scaled to [0, 1] over each slide, as in the paper. ``"relative_um"``: in mm
         from the centre of the slide's spots. ``"none"``: histology alone.
     neighbours
-        Nearest spots whose histology the spot attends to; 0 for none.
+        Nearest spots whose histology the spot sees too; 0 for none.
+    neighbour_pooling
+        How: the spot's histology attends to theirs (``"attention"``), or the mean of their features stands beside the
+        spot's own (``"mean"``), which few sections suffice to learn from.
+    linear
+        Add a ridge regression on the features to every position's logits; see :mod:`genar.model.tilt`.
     library_size
         Condition on the slide's sequencing depth, the log of its median library size.
     condition_width, histology_width
@@ -78,12 +84,19 @@ class ModelConfig(BaseModel):
     scale_weights: tuple[float, ...] | None = None
     position: PositionName = "none"
     neighbours: int = Field(0, ge=0, le=64)
+    neighbour_pooling: Literal["attention", "mean"] = "attention"
+    linear: bool = False
     library_size: bool = False
     condition_width: int = Field(512, ge=8)
     histology_width: int = Field(512, ge=8)
     dropout: float = Field(0.1, ge=0, lt=1)
     feature_dropout: float = Field(0.0, ge=0, lt=1)
     drop_path: float = Field(0.1, ge=0, lt=1)
+
+    @property
+    def context(self) -> bool:
+        """Whether the mean of the neighbours' features stands beside the spot's own."""
+        return self.neighbours > 0 and self.neighbour_pooling == "mean"
 
     @property
     def passed_by_genes(self) -> int:
@@ -112,6 +125,9 @@ class ModelConfig(BaseModel):
             raise ValueError(msg)
         if self.decoder == "cumulative" and self.handed_on != "greedy":
             msg = "the cumulative decoder is trained on greedy tokens; set handed_on to greedy"
+            raise ValueError(msg)
+        if self.linear and (self.decoder, self.distribution in COUNT_TOKENS) != ("block_causal", True):
+            msg = f"linear belongs to the block_causal decoder with a distribution of {', '.join(COUNT_TOKENS)}"
             raise ValueError(msg)
         if self.scale_weights is not None and (min(self.scale_weights) < 0 or sum(self.scale_weights) == 0):
             msg = f"scale_weights {list(self.scale_weights)} must not be negative, nor all 0"

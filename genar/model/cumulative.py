@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from genar.genes.hierarchy import Hierarchy
 from genar.model.condition import Spots
 from genar.model.config import ModelConfig
-from genar.model.decoder import Choice, Decoder, Read, T, mean_over_paths, summed
-from genar.model.layers import Modulation
+from genar.model.decoder import Choice, Decoder, Modulated, Read, T, mean_over_paths, summed
 
 DROPOUT = 0.1
 INHERITED = 0.7  # share of the upsampled value in a gene's start; the rest is its identity
@@ -45,16 +44,16 @@ class Cumulative(Decoder):
 
     def forward(self, spots: Spots, values: Sequence[Tensor]) -> list[Tensor]:
         """Return the outputs [B, s_k, C] of every scale, given the ``values`` [B, s_k] of all scales but the last."""
-        blocks, head = self.modulations(self.condition(spots))
+        modulated = self.modulated(spots)
         known = [self._known(v) for v in values]
         outputs: list[Tensor] = []
         for k in range(len(self.scales)):
             handed = self.choose(outputs[-1].detach(), Choice(self.config.handed_on), k - 1) if k else None
-            outputs.append(self._scale(k, known[:k], handed, blocks, head))
+            outputs.append(self._scale(k, known[:k], handed, modulated))
         return outputs
 
-    def loss(self, spots: Spots, counts: Tensor, measured: Tensor | None = None) -> Tensor:
-        """Return the training loss; see :meth:`Decoder.loss`."""
+    def loss(self, spots: Spots, counts: Tensor, measured: Tensor | None = None, free_running: float = 0.0) -> Tensor:
+        """Return the training loss; see :meth:`Decoder.loss`. The published algorithm is never free-running here."""
         values, known = self.targets(counts, measured)
         outputs = self(spots, values[:-1])
         last = len(values) - 1
@@ -72,7 +71,7 @@ class Cumulative(Decoder):
 
     def free_run(self, spots: Spots, choice: Choice) -> list[Tensor]:
         """Return the outputs [B n, s_k, C] of every scale when each takes the values of those before."""
-        blocks, head = self.modulations(self.condition(spots), choice.paths)
+        modulated = self.modulated(spots, choice.paths)
         known: list[Tensor] = []
         outputs: list[Tensor] = []
         handed: Tensor | None = None
@@ -80,7 +79,7 @@ class Cumulative(Decoder):
             if k:
                 handed = self.choose(outputs[-1], choice, k - 1)
                 known.append(self.embed_values(handed))
-            outputs.append(self._scale(k, known, handed, blocks, head))
+            outputs.append(self._scale(k, known, handed, modulated))
         return outputs
 
     def _known(self, value: Tensor) -> Tensor:
@@ -89,22 +88,19 @@ class Cumulative(Decoder):
             return self.embed_values(value)
         return self.token((value - 0.5).ceil().clamp(0, self.max_count).long())  # type: ignore[no-any-return]
 
-    def _scale(
-        self, k: int, known: Sequence[Tensor], handed: Tensor | None, blocks: list[Modulation],
-        head: tuple[Tensor, Tensor],
-    ) -> Tensor:  # fmt: skip
+    def _scale(self, k: int, known: Sequence[Tensor], handed: Tensor | None, modulated: Modulated) -> Tensor:
         """Return the outputs [B, s_k, C] of scale k's pass.
 
         ``known`` embeds the coarser scales' tokens; ``handed`` [B, s_{k-1}] is where its own positions start from.
         """
-        size, batch = self.scales[k], len(head[0])
+        size, batch = self.scales[k], len(modulated.head[0])
         identity = self._identity(k)
         x = torch.cat([self.start.expand(batch, 1, -1), *known, self._starts(k, handed, identity, batch)], dim=1)
         x = x + self.position[k].weight + self.scale.weight[k]  # type: ignore[operator]
-        last = len(blocks) - 1
-        for i, modulation in enumerate(blocks):
+        last = len(modulated.blocks) - 1
+        for i, modulation in enumerate(modulated.blocks):
             x, _ = self.through(i, x, modulation, queries=size if i == last else None, causal=True)
-        return self.read_out(x, head, identity)
+        return self.read_out(x, modulated, identity, slice(self.starts[k], self.starts[k + 1]))
 
     def _starts(self, k: int, handed: Tensor | None, identity: Tensor | None, batch: int) -> Tensor:
         """Return what the positions of scale k start from, [B, s_k, d]."""

@@ -6,7 +6,7 @@ Symbols are the paper's: G genes, K scales of s_1 < ... < s_K = G groups, V coun
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from genar.model.config import ModelConfig, Rule
 from genar.model.decoding import Decoding, draw
 from genar.model.distributions import distribution_of
 from genar.model.layers import Block, KeyValue, Modulation, zero_linear
+from genar.model.tilt import Tilt
 
 T = TypeVar("T")
 Read = Callable[[Tensor, slice], T]
@@ -47,6 +48,24 @@ class Choice:
         return given(self.uniform).shape[1] if self.rule == "sample" else 1
 
 
+class Modulated(NamedTuple):
+    """What a batch of spots does to the network.
+
+    Parameters
+    ----------
+    blocks
+        What modulates each block.
+    head
+        Scale and shift before the head, [B, 1, d] each.
+    linear
+        What the linear path predicts, [B, s_1 + ... + s_K]; None without one.
+    """
+
+    blocks: list[Modulation]
+    head: tuple[Tensor, Tensor]
+    linear: Tensor | None = None
+
+
 class Decoder(nn.Module, ABC):
     """Counts of a panel of genes, decoded over the scales of a hierarchy.
 
@@ -57,7 +76,7 @@ class Decoder(nn.Module, ABC):
     hierarchy
         Groups of the genes, in the panel's order.
     feature_dim
-        Dimension D of the encoder's features.
+        Dimension D of the spots' features.
     max_count
         The largest count; the vocabulary has V = max_count + 1 tokens.
     """
@@ -81,6 +100,8 @@ class Decoder(nn.Module, ABC):
         self.head_modulation = nn.Sequential(nn.SiLU(), zero_linear(config.condition_width, 2 * d))
         self.film = nn.Sequential(nn.Linear(d, d // 2), nn.ReLU(), zero_linear(d // 2, 2 * d)) if config.film else None
         self.head = nn.Linear(d, self.distribution.channels)
+        self.tilt = Tilt(feature_dim, sum(self.scales), max_count) if config.linear else None
+        self.starts = np.cumsum([0, *self.scales]).tolist()  # of each scale, among the positions of all
         for k in range(len(self.scales)):  # buffers that follow the device but are not saved
             genes, groups = (torch.from_numpy(a) for a in hierarchy.members(k))
             self.register_buffer(f"members_{k}", genes, persistent=False)
@@ -89,6 +110,9 @@ class Decoder(nn.Module, ABC):
                 self.register_buffer(f"parents_{k}", torch.from_numpy(hierarchy.parents(k)), persistent=False)
         for embedding in (self.token, self.gene, self.scale):
             nn.init.normal_(embedding.weight, std=0.02)
+        if self.tilt is not None:
+            nn.init.zeros_(self.head.weight)
+            nn.init.zeros_(self.head.bias)
         if len(self.scales) == 1:
             self.token.requires_grad_(False)  # nothing is handed on: processes that train together ask for gradients
 
@@ -97,10 +121,12 @@ class Decoder(nn.Module, ABC):
         """Return the head's outputs [B, s_k, C] of every scale, given the ``values`` [B, s_k] of all but the last."""
 
     @abstractmethod
-    def loss(self, spots: Spots, counts: Tensor, measured: Tensor | None = None) -> Tensor:
+    def loss(self, spots: Spots, counts: Tensor, measured: Tensor | None = None, free_running: float = 0.0) -> Tensor:
         """Return the training loss for ``counts`` [B, G]: the mean over scales of the summed divergences.
 
         ``measured``, bool [B, G], says which genes a spot's section measured (None: all); the others do not count.
+        ``free_running`` is the share of spots whose coarse scales hand on what the network predicts, as in prediction,
+        not what was measured (scheduled sampling, Bengio et al., 2015).
         """
 
     @abstractmethod
@@ -152,24 +178,30 @@ class Decoder(nn.Module, ABC):
         high = (low + 1).clamp(max=self.max_count)
         return torch.lerp(self.token(low.long()), self.token(high.long()), (values - low).unsqueeze(-1))
 
-    def modulations(self, condition: Tensor, copies: int = 1) -> tuple[list[Modulation], tuple[Tensor, Tensor]]:
-        """Turn the ``condition`` [B, c] into what modulates each block and the head, for ``copies`` of each spot."""
+    def modulated(self, spots: Spots, copies: int = 1) -> Modulated:
+        """Return what ``spots`` do to each block and to the outputs, for ``copies`` of each spot."""
+        condition = self.condition(spots)
         scale, shift = self.head_modulation(condition).unsqueeze(1).chunk(2, dim=-1)
 
         def copy(t: Tensor) -> Tensor:
             return t if copies == 1 else t.repeat_interleave(copies, dim=0)
 
         blocks = [tuple(copy(m) for m in block.modulate(condition)) for block in self.blocks]  # type: ignore[operator]
-        return blocks, (copy(1 + scale), copy(shift))
+        linear = None if self.tilt is None else copy(self.tilt.means(self.condition.standard(spots.features)))
+        return Modulated(blocks, (copy(1 + scale), copy(shift)), linear)
 
-    def read_out(self, x: Tensor, modulation: tuple[Tensor, Tensor], identity: Tensor | None) -> Tensor:
-        """Turn hidden states [B, S, d] into outputs [B, S, C]: AdaLN by the condition, FiLM by the genes' identity."""
-        scale, shift = modulation
+    def read_out(self, x: Tensor, modulated: Modulated, identity: Tensor | None, rows: slice) -> Tensor:
+        """Turn hidden states [B, S, d] into outputs [B, S, C]: AdaLN by the condition, FiLM by the genes' identity.
+
+        ``rows`` are their places among the positions of all scales.
+        """
+        scale, shift = modulated.head
         x = torch.addcmul(shift, F.layer_norm(x, x.shape[-1:], eps=NORM_EPS), scale)
         if self.film is not None and identity is not None:
             gamma, beta = self.film(identity).chunk(2, dim=-1)
             x = torch.addcmul(beta, x, 1 + gamma)
-        return self.head(x)  # type: ignore[no-any-return]
+        out: Tensor = self.head(x)
+        return out if self.tilt is None else out + self.tilt.logits(given(modulated.linear), rows)
 
     def weighted(self, divergences: Sequence[Tensor]) -> Tensor:
         """Return the loss: each scale's summed divergence [B], averaged over spots and, by weight, over scales."""

@@ -157,3 +157,38 @@ def test_features_stay_on_disk_and_their_moments_are_those_of_all(xy: np.ndarray
     mean, std = table.feature_moments()
     np.testing.assert_allclose(mean, every.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(std, every.std(axis=0), rtol=1e-5)
+
+
+def test_the_context_is_the_mean_of_the_neighbours(xy: np.ndarray) -> None:
+    spots = section(xy)
+    features = spots.obsm[keys.features(ENCODER)]
+    network = ModelConfig(neighbours=3, neighbour_pooling="mean")
+    table = SpotTable.of([spots], None, ENCODER, network)
+    batch = table.spots(slice(4, 9), "cpu")
+    around = features[neighbours(spots, 3)[0]].mean(axis=1)
+    np.testing.assert_allclose(batch.features, np.hstack([features, around])[4:9], rtol=1e-6)
+    assert batch.neighbour_features is None
+    mean, std = table.feature_moments()
+    np.testing.assert_allclose(mean, np.hstack([features, around]).mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(std, np.hstack([features, around]).std(axis=0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_neighbours_that_are_not_there_are_not_averaged(n: int) -> None:
+    spots = section(np.array([[0, 0], [200, 0], [500, 0]])[:n])
+    features = spots.obsm[keys.features(ENCODER)]
+    table = SpotTable.of([spots], None, ENCODER, ModelConfig(neighbours=8, neighbour_pooling="mean"))
+    others = [np.delete(features, i, axis=0).mean(axis=0) if n > 1 else features[0] for i in range(n)]
+    np.testing.assert_allclose(table.seen(np.arange(n))[:, 2:], others, rtol=1e-6)
+
+
+def test_the_neighbours_are_seen_in_the_spots_own_view(xy: np.ndarray) -> None:
+    spots = section(xy)
+    views = np.random.default_rng(5).random((30, 2, 2)).astype(np.float32)
+    spots.obsm[keys.views(ENCODER)] = views
+    table = SpotTable.of([spots], None, ENCODER, ModelConfig(neighbours=3, neighbour_pooling="mean"))
+    found = table.seen(np.array([7, 7]), np.array([0, 2]))
+    around = neighbours(spots, 3)[0][7]
+    plain = spots.obsm[keys.features(ENCODER)]
+    np.testing.assert_allclose(found[0], np.r_[plain[7], plain[around].mean(axis=0)], rtol=1e-6)
+    np.testing.assert_allclose(found[1], np.r_[views[7, 1], views[around, 1].mean(axis=0)], rtol=1e-6)
