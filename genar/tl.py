@@ -26,6 +26,8 @@ from genar.write.anndata import result
 
 __all__ = ["predict"]
 
+OTHER_PITCH = 0.1  # difference, as a share, that tells the spots' distance from that in training
+
 
 def predict(
     adata: AnnData,
@@ -218,13 +220,19 @@ def _provenance(adata: AnnData, model: Model) -> dict[str, object]:
 
 def _warnings(model: Model, known: dict[str, Any]) -> list[str]:
     """List what a reader of the result should know."""
-    info = model.info
-    if keys.SPOT_UM not in known or known[keys.SPOT_UM] == info.spot_um:
-        return []
-    return [
-        f"spots are {known[keys.SPOT_UM]:g} µm wide here, but {info.name} was trained on {info.lattice} spots of "
-        f"{info.spot_um:g} µm; its counts are those of such a spot"
-    ]
+    info, said = model.info, []
+    if known.get(keys.SPOT_UM, info.spot_um) != info.spot_um:
+        said.append(
+            f"spots are {known[keys.SPOT_UM]:g} µm wide here, but {info.name} was trained on {info.lattice} spots of "
+            f"{info.spot_um:g} µm; its counts are those of such a spot"
+        )
+    pitch = known.get(keys.PITCH_UM, info.pitch_um)
+    if info.network.neighbours and not math.isclose(pitch, info.pitch_um, rel_tol=OTHER_PITCH):
+        said.append(
+            f"spots are {pitch:.3g} µm apart here, but {info.name} looks at the {info.network.neighbours} nearest, "
+            f"{info.pitch_um:g} µm apart in its training"
+        )
+    return said
 
 
 def _blurred(adata: AnnData) -> list[str]:
