@@ -15,11 +15,11 @@ from genar.errors import ConfigError
 from genar.estimate import log_mean
 from genar.jobs.config import OptimizerConfig, TrainerConfig
 from genar.jobs.validation import SectionPearson
+from genar.metrics.distribution import negative_log_likelihood
 from genar.model.condition import Spots
 from genar.model.decoder import Decoder
 
 Tensors = tuple[Tensor, ...] | list[Tensor]
-LEAST = 1e-12  # probability: below it a count's log-likelihood is cut, since a regression gives one count all
 
 
 class GenARModule(L.LightningModule):
@@ -81,11 +81,9 @@ class GenARModule(L.LightningModule):
         counts, measured = batch["counts"], batch.get("measured")
         if not len(counts):  # a process may get none of a last batch
             return
-        token = counts.clamp(max=self.judged.max_count).long().unsqueeze(-1)
 
         def read(p: Tensor, genes: slice) -> tuple[Tensor, Tensor]:
-            likelihood = p.gather(-1, token[:, genes]).squeeze(-1)
-            return log_mean(p), -likelihood.clamp(min=LEAST).log()
+            return log_mean(p), negative_log_likelihood(p, counts[:, genes])
 
         chunks = self.judged.generate(spots_of(batch, self.device), read)
         predicted, nll = (torch.cat(part, dim=1) for part in zip(*chunks, strict=True))
