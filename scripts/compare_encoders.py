@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from genar import metrics, read
-from genar.baselines import pca_ridge
+from genar.baselines.known import Known
+from genar.baselines.ridge import fit_pca_ridge
 from genar.encoders.cache import features
 from genar.encoders.registry import Encoder, create, spec_of
 
@@ -59,8 +60,8 @@ def leave_one_out(seen: list[NDArray[np.float32]], counts: list[NDArray[np.int32
         known = np.concatenate([counts[i] for i in rest])
         genes = np.argsort(-known.mean(axis=0), kind="stable")[:GENES]
         section = np.repeat(rest, [len(seen[i]) for i in rest])
-        features_known, wanted = np.concatenate([seen[i] for i in rest]), metrics.log_counts(known[:, genes])
-        (predicted,) = pca_ridge(features_known, wanted, section, [seen[left]])
+        spots = Known(np.concatenate([seen[i] for i in rest]), metrics.log_counts(known[:, genes]), section)
+        (predicted,) = fit_pca_ridge(spots, [seen[left]])
         found.append(list(metrics.summary(predicted, counts[left][:, genes]).values()))
     return [float(value) for value in np.mean(found, axis=0)]
 

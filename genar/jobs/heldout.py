@@ -1,23 +1,19 @@
 """What a trained model is worth on sections that it did not see, beside what it has to beat."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from anndata import AnnData
-from numpy.typing import NDArray
 
 from genar import keys, metrics, tl
-from genar.baselines import gene_mean, pca_ridge
+from genar.baselines.mean import gene_mean
+from genar.baselines.ridge import pca_ridge
 from genar.data.spots import SpotTable, counts_of
 from genar.pl import genes as draw_genes
 from genar.store import Model
 
-logger = logging.getLogger("genar")
-
-MOST_FITTED = 50_000  # training spots of the ridge baseline, which holds them in memory
 PICTURE = "genes-{section}.png"
 
 
@@ -51,15 +47,15 @@ def evaluate(
         Each gene's correlation in each section: 0 where it is undefined, NaN where the gene was not measured.
     """
     genes, encoder = model.panel.index, model.info.encoder
-    features, known, section = _known(SpotTable.of(train, genes, encoder))
-    ridge = pca_ridge(features, known, section, [np.asarray(s.obsm[keys.features(encoder)]) for s in test])
+    known, unknown = SpotTable.of(train, genes, encoder), [SpotTable.of([s], None, encoder) for s in test]
+    baselines = {"PCA+ridge": pca_ridge(known, unknown, 0), "gene mean": gene_mean(known, unknown, 0)}
     tables, correlations = [], {}
-    for one, of_ridge in zip(test, ridge, strict=True):
+    for number, one in enumerate(test):
         name = str(one.obs[keys.LIBRARY_ID].iloc[0])
         seen = genes.isin(one.var_names)
         measured = counts_of(one, genes)
         predicted = metrics.log_counts(tl.predict(one, model, device=device).X.toarray())
-        methods = {"GenAR": predicted, "PCA+ridge": of_ridge, "gene mean": gene_mean(known, one.n_obs)}
+        methods = {"GenAR": predicted} | {m: found[number].log for m, found in baselines.items()}
         table = pd.DataFrame({m: metrics.summary(p[:, seen], measured[:, seen]) for m, p in methods.items()}).T
         table = table.rename_axis("method").reset_index()
         table.insert(0, "section", name)
@@ -71,19 +67,3 @@ def evaluate(
             figure = draw_genes(measured[:, seen], np.exp2(predicted[:, seen]) - 1, shown, pcc[seen], title=name)
             figure.savefig(folder / PICTURE.format(section=name))
     return pd.concat(tables, ignore_index=True), pd.DataFrame(correlations)
-
-
-def _known(table: SpotTable) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.int64]]:
-    """Return features, log2(count + 1) and section of training spots; what was not measured has its gene's mean.
-
-    Of very many spots some are drawn.
-    """
-    rows = np.arange(len(table))
-    if len(rows) > MOST_FITTED:
-        logger.info("the ridge baseline is fitted to %s of %s training spots", f"{MOST_FITTED:,}", f"{len(rows):,}")
-        rows = np.sort(np.random.default_rng(0).choice(rows, MOST_FITTED, replace=False))
-    section = table.section[rows]
-    features = table.batch(rows)["features"].numpy()
-    seen, logs = table.measured[section], metrics.log_counts(table.counts[rows])
-    mean = (logs * seen).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-    return features, np.where(seen, logs, mean), section

@@ -1,0 +1,157 @@
+"""Training a small network, with as many epochs as a left-out section says."""
+
+import copy
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from genar.data.spots import SpotTable
+
+logger = logging.getLogger("genar")
+
+Rows = NDArray[np.int64]
+Batch = dict[str, Tensor]
+Network = TypeVar("Network", bound=nn.Module)
+
+JUDGED = 1024  # left-out spots in memory at once
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained.
+
+    Parameters
+    ----------
+    lr, weight_decay
+        Of AdamW; the learning rate is constant.
+    batch_size
+        Spots a step.
+    max_epochs
+        Epochs at most.
+    patience
+        Epochs without a lower loss of the left-out spots after which training stops.
+    clip
+        Norm to which gradients are clipped.
+    """
+
+    lr: float = 1e-3
+    weight_decay: float = 0.01
+    batch_size: int = 64
+    max_epochs: int = 200
+    patience: int = 15
+    clip: float = 1.0
+
+
+def fit(
+    make: Callable[[], Network], loss: Callable[[Network, Batch], Tensor], table: SpotTable, seed: int, recipe: Recipe
+) -> Network:
+    """Train a network twice: to learn for how many epochs, without a section, then for these on all spots.
+
+    Parameters
+    ----------
+    make
+        Makes the untrained network.
+    loss
+        Of a network and a batch of spots: the loss of each count, [B, G]. What was not measured does not count.
+    table
+        Training spots.
+    seed
+        Of the weights, the order of the spots, dropout, and the section that is left out (of a single section a fifth
+        of its spots). The same seed gives the same network.
+    recipe
+        How it is trained.
+
+    Returns
+    -------
+    The network, for inference.
+    """
+    rows, held = left_out(table, seed)
+    with torch.random.fork_rng(devices=[]):
+        _, epochs, _ = train(make, loss, table, rows, held, seed, recipe)
+        logger.info("training again on all %s spots, for %d epochs", f"{len(table):,}", epochs)
+        network, _, _ = train(make, loss, table, np.arange(len(table)), None, seed, recipe, epochs)
+    return network.eval()
+
+
+def left_out(table: SpotTable, seed: int) -> tuple[Rows, Rows]:
+    """Return rows of the spots to train on, and of a section left out, or of a fifth of the spots of a single one."""
+    draw = np.random.default_rng(seed)
+    if len(table.names) > 1:
+        held = table.section == draw.integers(len(table.names))
+    else:
+        held = draw.permutation(len(table)) < max(1, len(table) // 5)
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def train(
+    make: Callable[[], Network],
+    loss: Callable[[Network, Batch], Tensor],
+    table: SpotTable,
+    rows: Rows,
+    held: Rows | None,
+    seed: int,
+    recipe: Recipe,
+    epochs: int | None = None,
+) -> tuple[Network, int, float]:
+    """Train on ``rows``, for some epochs or until the loss on ``held`` has not fallen for a while.
+
+    Returns
+    -------
+    network
+        As it was after the best epoch, or the last.
+    epochs
+        How many these were.
+    error
+        The least mean loss on ``held``; NaN without.
+    """
+    torch.manual_seed(seed)
+    network, order = make(), np.random.default_rng(seed)
+    optimizer = torch.optim.AdamW(network.parameters(), recipe.lr, weight_decay=recipe.weight_decay)
+    best, best_epoch, kept = float("inf"), 0, network
+    for epoch in range(1, (epochs or recipe.max_epochs) + 1):
+        turn = order.permutation(rows)
+        for start in range(0, len(turn), recipe.batch_size):
+            _step(network, loss, table.batch(turn[start : start + recipe.batch_size]), optimizer, recipe.clip)
+        if held is None:
+            continue
+        error = judge(network, loss, table, held)
+        if error < best or not best_epoch:
+            best, best_epoch, kept = error, epoch, copy.deepcopy(network)
+        elif epoch - best_epoch >= recipe.patience:
+            break
+    return (network, epochs or recipe.max_epochs, float("nan")) if held is None else (kept, best_epoch, best)
+
+
+def _step(
+    network: Network,
+    loss: Callable[[Network, Batch], Tensor],
+    batch: Batch,
+    optimizer: torch.optim.Optimizer,
+    clip: float,
+) -> None:
+    network.train()
+    optimizer.zero_grad()
+    each = loss(network, batch)
+    weight = batch["measured"].to(each.dtype) if "measured" in batch else torch.ones_like(each)
+    ((each * weight).sum() / weight.sum().clamp(min=1)).backward()
+    nn.utils.clip_grad_norm_(network.parameters(), clip)
+    optimizer.step()
+
+
+@torch.inference_mode()
+def judge(network: Network, loss: Callable[[Network, Batch], Tensor], table: SpotTable, rows: Rows) -> float:
+    """Return the mean loss of the measured counts of some spots."""
+    network.eval()
+    total, seen = 0.0, 0.0
+    for start in range(0, len(rows), JUDGED):
+        batch = table.batch(rows[start : start + JUDGED])
+        each = loss(network, batch)
+        weight = batch["measured"].to(each.dtype) if "measured" in batch else torch.ones_like(each)
+        total, seen = total + float((each * weight).sum()), seen + float(weight.sum())
+    return total / max(seen, 1.0)
