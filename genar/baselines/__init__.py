@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from genar.baselines.hest import hest_bench_ridge
 from genar.baselines.mean import gene_mean
-from genar.baselines.mlp import mlp
+from genar.baselines.mlp import mlp_regression
 from genar.baselines.nb import nb_regression
 from genar.baselines.neighbours import nearest_spots
 from genar.baselines.prediction import Prediction
-from genar.baselines.ridge import ridge
+from genar.baselines.ridge import tuned_ridge
 from genar.data.spots import SpotTable
 
 __all__ = ["BASELINES", "Baseline", "Prediction"]
@@ -20,8 +20,8 @@ BASELINES: dict[str, Baseline] = {
     "gene mean": gene_mean,
     "k-nearest spots": nearest_spots,
     "HEST-Bench ridge": hest_bench_ridge,
-    "ridge": ridge,
-    "MLP": mlp,
+    "ridge": tuned_ridge,
+    "MLP": mlp_regression,
     "NB regression": nb_regression,
 }
 """By the names that tables use."""

@@ -53,7 +53,7 @@ def squared_error(network: nn.Module, batch: Batch) -> Tensor:
     return (predicted - torch.log2(batch["counts"].float() + 1)).square()
 
 
-def mlp(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> list[Prediction]:
+def mlp_regression(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> list[Prediction]:
     """Predict log2(count + 1) by a network of one hidden layer, from the features alone.
 
     Its width, dropout and weight decay were chosen once, on left-out training sections of her2st.

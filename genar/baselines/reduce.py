@@ -19,5 +19,5 @@ def reduction(components: int | None, seed: int = 0) -> Pipeline:
 
 def components_of(features: NDArray[np.floating], folds: list[tuple[Rows, Rows]], wanted: int = COMPONENTS) -> int:
     """Return how many components of features [N, D] every fold allows, up to ``wanted``."""
-    smallest: int = min(len(train) for train, _ in folds)
-    return min(wanted, features.shape[1], smallest)
+    smallest = min(len(train) for train, _ in folds)
+    return int(min(wanted, features.shape[1], smallest))

@@ -9,18 +9,19 @@ from scipy.linalg import eigh
 from genar.baselines.folds import Rows, inner_folds
 from genar.baselines.known import Known, features_of, of_log
 from genar.baselines.prediction import Prediction
-from genar.baselines.reduce import COMPONENTS, components_of, reduction
+from genar.baselines.reduce import components_of, reduction
 from genar.data.spots import SpotTable
 
 ALPHAS = np.logspace(1, 5, 9)
 MORE_ALPHAS = np.logspace(1, 5, 17)
+NUMBERS = (64, 128, 256)
 
 
-def ridge(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> list[Prediction]:
+def tuned_ridge(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> list[Prediction]:
     """Predict log2(count + 1) by ridge regression, each gene with a penalty of its own.
 
-    The features are standardised, and their first 256 principal components taken, or all of them: that, and each
-    gene's penalty, of :data:`MORE_ALPHAS`, is what does best on left-out training sections.
+    The features are standardised, and all of them taken, or their first principal components. How many, of
+    :data:`NUMBERS`, and each gene's penalty, of :data:`MORE_ALPHAS`, is what errs least on left-out training sections.
 
     Parameters
     ----------
@@ -33,7 +34,8 @@ def ridge(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> list[Predi
     """
     known = Known.of(train, seed)
     folds = inner_folds(known.section)
-    errors = {number: _errors(known, folds, number, MORE_ALPHAS) for number in (_components(known, folds), None)}
+    numbers = dict.fromkeys(components_of(known.features, folds, number) for number in NUMBERS)
+    errors = {number: _errors(known, folds, number, MORE_ALPHAS) for number in (*numbers, None)}
     best = min(errors, key=lambda number: float(errors[number].min(axis=0).sum()))
     alpha = MORE_ALPHAS[errors[best].argmin(axis=0)]
     fitted = _Ridge(known.features, known.logs, best)
@@ -63,14 +65,10 @@ def fit_pca_ridge(known: Known, tests: Sequence[NDArray[np.floating]]) -> list[N
     Predictions, [M, G] for each section.
     """
     folds = inner_folds(known.section)
-    components = _components(known, folds)
+    components = components_of(known.features, folds)
     error = _errors(known, folds, components, ALPHAS).mean(axis=1)
     fitted = _Ridge(known.features, known.logs, components)
     return [fitted.predict(test, ALPHAS[error.argmin()]) for test in tests]
-
-
-def _components(known: Known, folds: list[tuple[Rows, Rows]]) -> int:
-    return components_of(known.features, folds, COMPONENTS)
 
 
 def _errors(
