@@ -7,9 +7,9 @@ from genar.baselines.mean import gene_mean
 from genar.baselines.mlp import mlp_regression
 from genar.baselines.nb import nb_regression
 from genar.baselines.neighbours import nearest_spots
-from genar.baselines.prediction import Prediction
 from genar.baselines.ridge import tuned_ridge
 from genar.data.spots import SpotTable
+from genar.metrics import Prediction
 
 __all__ = ["BASELINES", "Baseline", "Prediction"]
 

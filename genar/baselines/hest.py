@@ -10,9 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genar.baselines.known import Known, features_of
-from genar.baselines.prediction import Prediction
 from genar.baselines.reduce import COMPONENTS
 from genar.data.spots import SpotTable
+from genar.metrics import Prediction
 
 SEED = 1  # HEST-Bench's
 ITERATIONS = 1000

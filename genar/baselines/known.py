@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genar import metrics
-from genar.baselines.prediction import Prediction
 from genar.data.spots import SpotTable
 
 logger = logging.getLogger("genar")
@@ -53,9 +52,3 @@ class Known:
 def features_of(table: SpotTable) -> NDArray[np.float32]:
     """Return the features of a table's spots, float32 [N, D], in memory."""
     return np.concatenate([np.asarray(features, dtype=np.float32) for features in table.features])
-
-
-def of_log(log: NDArray[np.floating]) -> Prediction:
-    """Make a prediction of log2(count + 1) [N, G] alone: the count is ``2**log - 1``, 0 where that is negative."""
-    exact: NDArray[np.float64] = np.asarray(log, dtype=np.float64)
-    return Prediction(exact, np.maximum(np.exp2(exact) - 1, 0.0))

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genar.baselines.fit import JUDGED, Batch, Recipe, fit
-from genar.baselines.known import of_log
-from genar.baselines.prediction import Prediction
 from genar.data.spots import SpotTable
+from genar.metrics import Prediction
 
 HIDDEN, DROPOUT = 256, 0.5
 RECIPE = Recipe(lr=1e-3, weight_decay=0.1)
@@ -68,7 +67,7 @@ def mlp_regression(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> l
         See :func:`genar.baselines.fit.fit`.
     """
     trained = fit(lambda: network(train), squared_error, train, seed, RECIPE)
-    return [of_log(_predict(trained, test)) for test in tests]
+    return [Prediction.of_log(_predict(trained, test)) for test in tests]
 
 
 @torch.inference_mode()

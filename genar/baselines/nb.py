@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from genar.baselines.fit import Batch, Recipe, fit
 from genar.baselines.mlp import Standardised, chunks
-from genar.baselines.prediction import Prediction
 from genar.data.spots import SpotTable, spots_of
 from genar.estimate import log_mean
+from genar.metrics import Prediction
 from genar.model.condition import Condition
 from genar.model.config import ModelConfig
 from genar.model.distributions import NegativeBinomial

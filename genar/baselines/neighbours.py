@@ -8,10 +8,10 @@ from scipy.sparse import csr_matrix
 from sklearn.neighbors import NearestNeighbors
 
 from genar.baselines.folds import inner_folds
-from genar.baselines.known import Known, features_of, of_log
-from genar.baselines.prediction import Prediction
+from genar.baselines.known import Known, features_of
 from genar.baselines.reduce import components_of, reduction
 from genar.data.spots import SpotTable
+from genar.metrics import Prediction
 
 KS = (5, 10, 20, 50, 100)
 
@@ -42,7 +42,7 @@ def nearest_spots(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> li
         error += [np.square(means.predict(near[:, :k]) - known.logs[held]).mean() for k in ks]
     k = ks[int(error.argmin())]
     means = _Means(known.features, known.logs, components, k)
-    return [of_log(means.predict(means.nearest(features_of(test)))) for test in tests]
+    return [Prediction.of_log(means.predict(means.nearest(features_of(test)))) for test in tests]
 
 
 class _Means:

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from genar.baselines.folds import Rows, inner_folds
-from genar.baselines.known import Known, features_of, of_log
-from genar.baselines.prediction import Prediction
+from genar.baselines.known import Known, features_of
 from genar.baselines.reduce import components_of, reduction
 from genar.data.spots import SpotTable
+from genar.metrics import Prediction
 
 ALPHAS = np.logspace(1, 5, 9)
 MORE_ALPHAS = np.logspace(1, 5, 17)
@@ -39,12 +39,14 @@ def tuned_ridge(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> list
     best = min(errors, key=lambda number: float(errors[number].min(axis=0).sum()))
     alpha = MORE_ALPHAS[errors[best].argmin(axis=0)]
     fitted = _Ridge(known.features, known.logs, best)
-    return [of_log(fitted.predict(features_of(test), alpha)) for test in tests]
+    return [Prediction.of_log(fitted.predict(features_of(test), alpha)) for test in tests]
 
 
 def pca_ridge(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> list[Prediction]:
     """Predict log2(count + 1) by :func:`fit_pca_ridge`; the seed draws the spots, where there are very many."""
-    return [of_log(log) for log in fit_pca_ridge(Known.of(train, seed), [features_of(test) for test in tests])]
+    return [
+        Prediction.of_log(log) for log in fit_pca_ridge(Known.of(train, seed), [features_of(test) for test in tests])
+    ]
 
 
 def fit_pca_ridge(known: Known, tests: Sequence[NDArray[np.floating]]) -> list[NDArray[np.float64]]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "fetch a small real slide and predict it",
     "check": "check measured sections before training on them",
     "train": "train a model on measured sections",
+    "evaluate": "judge a model on measured sections that it never saw",
     "encoders": "list the tile encoders",
     "import": "convert a checkpoint of the published GenAR code",
 }

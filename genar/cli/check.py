@@ -66,12 +66,9 @@ def _chosen(sources: "Sequence[Source]", args: argparse.Namespace) -> "list[Sour
     from dataclasses import replace
 
     from genar.errors import ConfigError
+    from genar.read.source import select
 
-    names = [source.name for source in sources]
-    for name in args.sections or ():
-        if name not in names:
-            raise ConfigError("--sections", f"there is no section {name!r}", f"choose among {', '.join(names)}")
-    kept = [source for source in sources if args.sections is None or source.name in args.sections]
+    kept = select(sources, args.sections, "--sections")
     if args.image and len(kept) > 1:
         why = f"it is one image for {len(kept)} sections"
         raise ConfigError("--image", why, "choose one with --sections, or put each image where its format has it")

@@ -80,7 +80,7 @@ class Split(BaseModel):
 
     def for_model(self) -> "Split":
         """Return the split with the patients' names hashed, since models are passed on."""
-        hashed = {section: hashlib.sha256(name.encode()).hexdigest()[:16] for section, name in self.patients.items()}
+        hashed = {section: patient_hash(name) for section, name in self.patients.items()}
         return self.model_copy(update={"patients": hashed})
 
     @property
@@ -98,6 +98,11 @@ class Split(BaseModel):
         """Patients that lie on two sides."""
         sides = [{self.patients[s] for s in side} for side in (self.train, self.validation, self.test)]
         return tuple(sorted({p for i, a in enumerate(sides) for b in sides[:i] for p in a & b}))
+
+
+def patient_hash(name: str) -> str:
+    """Return what stands for a patient's name in a model."""
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def plan(config: SplitConfig, patients: Mapping[str, str], prints: Mapping[str, str], seed: int) -> dict[str, Split]:

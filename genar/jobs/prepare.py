@@ -18,14 +18,14 @@ from anndata import AnnData
 from genar import keys
 from genar.data.splits import Split
 from genar.encoders.cache import Features, default_cache, features
-from genar.errors import ConfigError, DataError
+from genar.errors import DataError
 from genar.genes import panel
 from genar.jobs.config import TrainConfig
 from genar.progress import bar
 from genar.read.genes import harmonise, mapping, pairs, renamed
 from genar.read.report import SectionReport
 from genar.read.show import lines
-from genar.read.source import Source, find
+from genar.read.source import Source, find, select
 from genar.read.validate import check_source, match_genes
 from genar.slide.section import metadata
 
@@ -76,14 +76,8 @@ def sources(config: TrainConfig) -> list[Source]:
     ConfigError
         If one that is named is not among them.
     """
-    found = {s.name: s for s in find(config.data.root)}
-    wanted = list(found) if config.data.sections is None else config.data.sections
-    missing = [name for name in wanted if name not in found]
-    if missing:
-        have = ", ".join(list(found)[:20])
-        remedy = f"it has {have}; name some, or take all with --data.sections null"
-        raise ConfigError("data.sections", f"{config.data.root} has no section {missing[0]}", remedy)
-    return [replace(found[name], mpp=found[name].mpp or config.data.mpp) for name in wanted]
+    wanted = select(find(config.data.root), config.data.sections, "data.sections")
+    return [replace(source, mpp=source.mpp or config.data.mpp) for source in wanted]
 
 
 def survey(config: TrainConfig) -> tuple[list[Surveyed], dict[str, str]]:
@@ -233,12 +227,12 @@ def gather(
             cache=config.data.cache or default_cache(), device=config.trainer.device,
             batch_size=tiles.batch_size, workers=tiles.workers, progress=True,
         )  # fmt: skip
-        kept[one.source.name] = _slim(section, genes, tiles.encoder, found)
+        kept[one.source.name] = slim(section, genes, tiles.encoder, found)
     return kept
 
 
-def _slim(section: AnnData, genes: pd.Index, encoder: str, found: Features) -> AnnData:
-    """Return a section of some genes, with its features and without its image."""
+def slim(section: AnnData, genes: pd.Index, encoder: str, found: Features) -> AnnData:
+    """Return a section of some genes, those that it has, with its features and without its image."""
     here = section[:, section.var_names.isin(genes)]
     slim = AnnData(here.X.copy(), obs=section.obs, var=here.var)
     slim.obsm[keys.SPATIAL] = section.obsm[keys.SPATIAL]

@@ -1,13 +1,13 @@
 """Where measured sections lie on disk: one entry a section, whatever its format."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from anndata import AnnData
 
-from genar.errors import DataError
+from genar.errors import ConfigError, DataError
 from genar.read.h5ad import h5ad
 from genar.read.hest import hest
 from genar.read.recognise import Found, h5ad_at, hest_at, spatialdata_at, st_at, stem, visium_at
@@ -133,6 +133,23 @@ def find(data: Path | str) -> list[Source]:
             raise DataError(data, why, "give each a name of its own, in the column section of a sample sheet")
         names[library] = source.name
     return found
+
+
+def select(found: Sequence[Source], names: Sequence[str] | None, option: str) -> list[Source]:
+    """Return the sections of these names, in the names' order; all where there are none.
+
+    Raises
+    ------
+    ConfigError
+        If one is not there; ``option`` is where it was named.
+    """
+    by_name = {source.name: source for source in found}
+    wanted = list(by_name) if names is None else names
+    for name in wanted:
+        if name not in by_name:
+            have = ", ".join(list(by_name)[:20]) + (", ..." if len(by_name) > 20 else "")
+            raise ConfigError(option, f"there is no section {name!r}", f"choose among {have}")
+    return [by_name[name] for name in wanted]
 
 
 def _at(path: Path, only: Format | None = None) -> list[Source]:

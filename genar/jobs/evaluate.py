@@ -1,0 +1,129 @@
+"""Evaluation: a model and measured sections in, what it is worth on those that it never saw out."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from anndata import AnnData
+
+from genar.baselines import BASELINES
+from genar.data.spots import SpotTable
+from genar.device import device_of
+from genar.errors import ConfigError
+from genar.jobs.evaluation import GENAR, Evaluation, write
+from genar.jobs.judge import judged, predicted
+from genar.jobs.unseen import Sections, all_known, gather
+from genar.metrics import Prediction, Training
+from genar.progress import bar
+from genar.store import Model, load
+
+logger = logging.getLogger("genar")
+
+
+def evaluate(
+    model: str | Model,
+    data: Path,
+    output: Path | None = None,
+    *,
+    sections: Sequence[str] | None = None,
+    mpp: float | None = None,
+    seen: bool = False,
+    baselines: Sequence[str] = ("gene mean", "ridge"),
+    encoder_weights: Path | None = None,
+    cache: Path | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    overwrite: bool = False,
+) -> Evaluation:
+    """Judge a model on measured sections that it never saw.
+
+    The model tells which sections it learnt from, by their content. Where all of these are among the data, baselines
+    learn from them too and are judged beside it.
+
+    Parameters
+    ----------
+    model
+        A loaded model, a bundled model's name, or a model directory.
+    data
+        Where the sections lie; see :mod:`genar.read.source`.
+    output
+        Folder for ``scores.csv``, ``genes.csv``, ``evaluation.json`` and pictures; None to write nothing.
+    sections
+        Names of the sections to judge on; by default all that the model did not learn from.
+    mpp
+        Resolution of the images in µm per pixel, where the data do not tell.
+    seen
+        Judge on sections that the model learnt from as well. The figures then say how well it remembers.
+    baselines
+        Names of :data:`genar.baselines.BASELINES`.
+    encoder_weights, cache
+        As of :func:`genar.predict`.
+    device
+        Where to compute.
+    seed
+        Of the baselines that draw.
+    overwrite
+        Replace files of an earlier evaluation.
+
+    Raises
+    ------
+    ModelError
+        If the model learnt from all the sections, unless ``seen``.
+    DataError, SlideError
+        If a section cannot be used.
+    ConfigError
+        If there is no such baseline or section.
+    OutputError
+        If the files exist, or cannot be written.
+    """
+    for name in baselines:
+        if name not in BASELINES:
+            raise ConfigError("--baselines", f"{name!r} is not known", f"give some of: {', '.join(BASELINES)}, or none")
+    loaded = model if isinstance(model, Model) else load(model)
+    where = device_of(device)
+    found = gather(loaded, data, sections, mpp, encoder_weights, cache, device, seen=seen)
+    for line in found.warnings:
+        logger.warning("%s", line)
+    unseen = list(found.unseen.values())
+    predictions = {GENAR: [predicted(loaded, section, where) for section in bar(unseen, "Predicting", shown=True)]}
+    training = None
+    if all_known(loaded, found):
+        table = SpotTable.of(list(found.known.values()), loaded.panel.index, loaded.info.encoder)
+        training = Training.of(table.counts, table.measured[table.section])
+        predictions |= _baselines(baselines, table, loaded, unseen, seed)
+    elif baselines:
+        why = "the sections that the model learnt from are not among the data, so that no baseline can learn from them"
+        found.warnings.append(why)
+        logger.warning("%s", why)
+    result = _judge(loaded, found, predictions, training)
+    if output is not None:
+        write(result, found.unseen, predictions[GENAR], loaded.panel.index, output, overwrite=overwrite)
+    return result
+
+
+def _baselines(
+    names: Sequence[str], known: SpotTable, model: Model, tests: Sequence[AnnData], seed: int
+) -> dict[str, list[Prediction]]:
+    """Let baselines learn from the model's own sections, and predict the others."""
+    tables = [SpotTable.of([test], None, model.info.encoder) for test in tests]
+    made = {}
+    for name in bar(names, "Baselines", shown=True):
+        made[name] = BASELINES[name](known, tables, seed)
+    return made
+
+
+def _judge(
+    model: Model, found: Sections, predictions: dict[str, list[Prediction]], training: Training | None
+) -> Evaluation:
+    """Judge every method on every section."""
+    rows, genes = [], []
+    for method, of_sections in predictions.items():
+        for (name, section), prediction in zip(found.unseen.items(), of_sections, strict=True):
+            figures, table = judged(prediction, section, model.panel.index, training)
+            rows.append({"section": name, "method": method} | figures)
+            table = table.rename_axis("gene").reset_index()
+            table.insert(0, "section", name)
+            table.insert(1, "method", method)
+            genes.append(table)
+    return Evaluation(model.info.name, pd.DataFrame(rows), pd.concat(genes, ignore_index=True), tuple(found.warnings))

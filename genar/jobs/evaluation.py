@@ -1,0 +1,124 @@
+"""What an evaluation found, and its files."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from anndata import AnnData
+from matplotlib.figure import Figure
+
+from genar.data.spots import counts_of
+from genar.metrics import Prediction
+from genar.metrics.bootstrap import over_sections
+from genar.pl.heldout import genes as draw_genes
+from genar.pl.scores import scores as draw_scores
+from genar.slide.section import library_name
+from genar.write.atomic import atomic
+
+GENAR = "GenAR"
+SCORES, GENES, SUMMARY, PICTURE = "scores.csv", "genes.csv", "evaluation.json", "scores.png"
+ENDS = ("low", "high")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found.
+
+    Parameters
+    ----------
+    model
+        Name of the model.
+    scores
+        A row a section and method: ``section``, ``method``, and the figures of :func:`genar.metrics.score`.
+    genes
+        A row a section, method and gene: ``section``, ``method``, ``gene``, and the columns of
+        :func:`genar.metrics.by_gene`.
+    warnings
+        What a reader of the figures should know.
+    """
+
+    model: str
+    scores: pd.DataFrame
+    genes: pd.DataFrame
+    warnings: tuple[str, ...] = ()
+
+    def means(self) -> pd.DataFrame:
+        """Return the mean of each figure over sections, a row a method, in the order of the methods."""
+        return self.scores.drop(columns="section").groupby("method", sort=False).mean()
+
+    def intervals(self, level: float = 0.95) -> pd.DataFrame:
+        """Return bootstrap intervals of the means, over sections: columns (figure, ``low`` or ``high``)."""
+        rows = {}
+        for method, group in self.scores.drop(columns="section").groupby("method", sort=False):
+            found = {name: over_sections(values, level=level) for name, values in group.set_index("method").items()}
+            rows[method] = {(name, end): v for name, pair in found.items() for end, v in zip(ENDS, pair, strict=True)}
+        return pd.DataFrame(rows).T
+
+
+def write(
+    result: Evaluation, sections: dict[str, AnnData], predictions: Sequence[Prediction], panel: pd.Index, folder: Path,
+    *, overwrite: bool,
+) -> None:  # fmt: skip
+    """Write the tables and the pictures, all or none.
+
+    Parameters
+    ----------
+    result
+        What was found.
+    sections
+        The sections that were judged on, by name.
+    predictions
+        What the model predicted of each, of the genes of ``panel``.
+    panel
+        The model's genes.
+    folder
+        Where to write.
+    overwrite
+        Replace files that exist.
+
+    Raises
+    ------
+    OutputError
+        If a file exists, or cannot be written.
+    """
+    pictures = [folder / f"genes-{library_name(name)}.png" for name in sections]
+    targets = [folder / name for name in (SCORES, GENES, SUMMARY, PICTURE)] + pictures
+    with atomic(*targets, overwrite=overwrite) as (scores, genes, summary, picture, *of_sections):
+        result.scores.to_csv(scores, index=False)
+        result.genes.to_csv(genes, index=False)
+        summary.write_text(_json(result), encoding="utf-8")
+        draw_scores(result.scores).savefig(picture, dpi=150)
+        for path, (name, section), prediction in zip(of_sections, sections.items(), predictions, strict=True):
+            _draw(result, name, section, prediction, panel).savefig(path)
+
+
+def _draw(result: Evaluation, name: str, section: AnnData, prediction: Prediction, panel: pd.Index) -> Figure:
+    """Draw the best, median and worst genes of a section."""
+    own = result.genes[(result.genes["section"] == name) & (result.genes["method"] == GENAR)]
+    at, shown = panel.get_indexer(pd.Index(own["gene"])), list(own["gene"])
+    return draw_genes(
+        counts_of(section, pd.Index(shown)), np.maximum(np.exp2(prediction.log[:, at]) - 1, 0), shown, own["pcc"],
+        title=name,
+    )  # fmt: skip
+
+
+def _json(result: Evaluation) -> str:
+    """Return means over sections with intervals, and what is to be known of them; undefined figures are null."""
+    means, intervals = result.means(), result.intervals()
+    methods = {
+        str(method): {
+            str(name): {"mean": _number(means[name][method])}
+            | {end: _number(intervals[name, end][method]) for end in ENDS}
+            for name in means
+        }
+        for method in means.index
+    }
+    said = {"model": result.model, "sections": list(result.scores["section"].unique()), "methods": methods}
+    return json.dumps(said | {"warnings": list(result.warnings)}, indent=1)
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None

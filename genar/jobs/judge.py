@@ -1,0 +1,65 @@
+"""What a model predicts of a measured section, as it is judged: free-running, with what its distributions are worth."""
+
+import numpy as np
+import pandas as pd
+import torch
+from anndata import AnnData
+from torch import Tensor
+
+from genar import keys
+from genar.data.spots import SpotTable, counts_of
+from genar.estimate import log_mean, moments
+from genar.metrics import Prediction, Spread, Training, by_gene, score
+from genar.metrics.distribution import spread_of
+from genar.metrics.spatial import adjacent
+from genar.slide.section import metadata
+from genar.store import Model
+
+BATCH = 64  # spots decoded at once
+
+
+def predicted(model: Model, section: AnnData, device: str | torch.device = "cpu") -> Prediction:
+    """Predict a measured section's counts of the model's genes, [N, G], from its features.
+
+    The depth, of a model that is conditioned on it, is that of its training sections, as on a new slide. What the
+    distributions are worth at a gene that the section did not measure means nothing.
+    """
+    genes, info = model.panel.index, model.info
+    table = SpotTable.of([section], None, info.encoder, info.network, info.library_size or 1.0)
+    counts = torch.from_numpy(counts_of(section, genes))
+    network, parts = model.network.to(device).eval(), []
+    for start in range(0, section.n_obs, BATCH):
+        rows = slice(start, min(start + BATCH, section.n_obs))
+        measured = counts[rows].to(device)
+
+        def read(p: Tensor, genes: slice, measured: Tensor = measured) -> tuple[Tensor, Tensor, Spread]:
+            return log_mean(p), moments(p)[0], spread_of(p, measured[:, genes])
+
+        parts.append(_joined(network.generate(table.spots(rows, device), read)))
+    spread = Spread.joined([part.spread for part in parts if part.spread is not None], axis=0)
+    return Prediction(np.concatenate([p.log for p in parts]), np.concatenate([p.counts for p in parts]), spread)
+
+
+def _joined(chunks: list[tuple[Tensor, Tensor, Spread]]) -> Prediction:
+    """Join the chunks of genes of one batch."""
+    logs, means, spreads = zip(*chunks, strict=True)
+    log, mean = (torch.cat(part, dim=1).cpu().numpy() for part in (logs, means))
+    return Prediction(log, mean, Spread.joined(spreads))
+
+
+def judged(
+    prediction: Prediction, section: AnnData, genes: pd.Index, training: Training | None
+) -> tuple[dict[str, float], pd.DataFrame]:
+    """Judge a prediction of ``genes`` on the genes that a section measured.
+
+    Returns
+    -------
+    Its figures, as :func:`genar.metrics.score` names them, and a row a gene, as :func:`genar.metrics.by_gene`.
+    """
+    seen = np.flatnonzero(genes.isin(section.var_names))
+    some, counts = prediction.genes(seen), counts_of(section, genes[seen])
+    known = None if training is None else training.genes(seen)
+    place = metadata(section)
+    xy = np.asarray(section.obsm[keys.SPATIAL]) * float(place[keys.MPP]) / float(place[keys.PITCH_UM])
+    table = by_gene(some, counts, genes=genes[seen], training=known, neighbours=adjacent(xy))
+    return score(some, counts, training=known, table=table), table
