@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from genar.metrics.correlation import Numbers, pearson
+from genar.metrics.correlation import pearson
+from genar.metrics.values import Numbers, constant
 
 
 def difference(predicted: Numbers, measured: Numbers) -> NDArray[np.float64]:
@@ -13,7 +14,8 @@ def difference(predicted: Numbers, measured: Numbers) -> NDArray[np.float64]:
 
 def mse(predicted: Numbers, measured: Numbers) -> NDArray[np.float64]:
     """Return each gene's mean squared error, float64 [G]."""
-    return np.asarray((difference(predicted, measured) ** 2).mean(axis=0), dtype=np.float64)
+    gap = difference(predicted, measured)
+    return np.asarray(np.einsum("ng,ng->g", gap, gap) / len(gap), dtype=np.float64)
 
 
 def mae(predicted: Numbers, measured: Numbers) -> NDArray[np.float64]:
@@ -28,13 +30,13 @@ def variance_distance(predicted: Numbers, measured: Numbers) -> NDArray[np.float
     0 where variation is right, 1 where nothing varies. NaN where the measured values are constant.
     """
     of_predicted, of_measured = (np.var(v, axis=0, dtype=np.float64) for v in (predicted, measured))
-    flat = np.ptp(measured, axis=0) == 0
+    flat = constant(measured)
     return np.where(flat, np.nan, (of_predicted / np.where(flat, 1.0, of_measured) - 1) ** 2)
 
 
 def is_zero(counts: Numbers) -> NDArray[np.bool_]:
-    """Return which ``counts`` [...] are 0 when rounded; none is below."""
-    return np.rint(counts) <= 0
+    """Return which ``counts`` [...] are 0 when rounded, half to even, as numpy does; what is below 0 is too."""
+    return counts <= 0.5
 
 
 def precision_recall_f1(both: float, predicted: float, measured: float) -> tuple[float, float, float]:

@@ -10,6 +10,8 @@ from genar.errors import DataError
 from genar.metrics import correlation, errors, spatial
 from genar.metrics.negative_binomial import Training, nb_nll
 from genar.metrics.prediction import Prediction, Spread, log_counts
+from genar.metrics.ranks import average_ranks
+from genar.metrics.values import Numbers
 
 CELLS = 1 << 21  # that a thread judges at once
 Columns = dict[str, NDArray[np.generic]]
@@ -90,10 +92,10 @@ def _judged(
     """Return the columns of a block of genes."""
     log, measured = np.asarray(prediction.log, dtype=np.float64), log_counts(counts)
     pcc = correlation.pearson(log, measured)
-    ranks = correlation.average_ranks(counts)  # those of their logs too
+    ranks = average_ranks(counts)  # those of their logs too
     columns: Columns = {
         "pcc": pcc,
-        "spearman": correlation.pearson(correlation.average_ranks(prediction.log), ranks),
+        "spearman": correlation.pearson(average_ranks(prediction.log), ranks),
     }
     if section is not None:
         names = np.unique(section)
@@ -115,7 +117,7 @@ def _judged(
 def _errors(
     log: NDArray[np.float64],
     measured: NDArray[np.float64],
-    predicted_counts: correlation.Numbers,
+    predicted_counts: Numbers,
     counts: NDArray[np.int64],
 ) -> Columns:
     """Return errors, the genes' levels, and the shares of zeros."""

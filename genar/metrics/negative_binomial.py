@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from genar.metrics.correlation import Numbers
+from genar.metrics.values import Numbers
 
 LEAST_MEAN = 1e-3  # counts: a predicted mean of 0 or less would make any measured count impossible
 LEAST_DISPERSION = 1e-8  # below it the law is a Poisson one, to the precision of float64

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors, radius_neighbors_graph
 
-from genar.metrics.correlation import Numbers, pearson
+from genar.metrics.correlation import pearson
+from genar.metrics.values import Numbers, constant
 
 Sparse = Any  # [N, N], of scipy
 REACH = 1.25  # pitches: between 1 and the diagonal of a square lattice
@@ -94,7 +95,7 @@ def morans_i(values: Numbers, neighbours: Neighbours) -> NDArray[np.float64]:
     """
     joined = int((neighbours.size > 1).sum())
     z = values - values.mean(axis=0, dtype=np.float64)
-    flat = (np.ptp(values, axis=0) == 0) | (joined == 0)
+    flat = constant(values) | (joined == 0)
     power = np.where(flat, 1.0, np.einsum("ng,ng->g", z, z) / len(z))
     return np.where(flat, np.nan, np.einsum("ng,ng->g", z, neighbours.lag @ z) / max(joined, 1) / power)
 
@@ -132,7 +133,7 @@ def ssim(predicted: Numbers, measured: Numbers, neighbours: Neighbours) -> NDArr
     joined = neighbours.size > 1
     local = ssim_map(predicted, measured, neighbours)
     total = (local if joined.all() else local[joined]).sum(axis=0)
-    defined = (np.ptp(measured, axis=0) > 0) & joined.any()
+    defined = ~constant(measured) & joined.any()
     return np.where(defined, total / max(int(joined.sum()), 1), np.nan)
 
 

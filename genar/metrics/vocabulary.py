@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from genar.metrics.correlation import Numbers
+from genar.metrics.values import Numbers
 
 TABLE = 1 << 20  # counts that are marked in a table; larger ones are sorted
 CELLS = 1 << 21  # looked at at once

@@ -1,0 +1,51 @@
+"""Ranks of all genes at once."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genar.metrics.values import Numbers
+
+
+def average_ranks(values: Numbers) -> NDArray[np.float64]:
+    """Return each gene's ranks over spots, from 1, float64 [N, G], of ``values`` [N, G]; equal ones share their mean.
+
+    As :func:`scipy.stats.rankdata`, in a fraction of its time.
+    """
+    if np.issubdtype(values.dtype, np.integer) and 0 <= values.min() and values.max() < len(values):
+        return _counted(values.astype(np.intp, copy=False))
+    return _sorted(np.ascontiguousarray(values.T)).T
+
+
+def _counted(counts: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return ranks of whole numbers that are smaller than the number of spots, [N, G]."""
+    genes, top = counts.shape[1], int(counts.max()) + 1
+    place = counts + top * np.arange(genes)
+    number = np.bincount(place.ravel(), minlength=genes * top).reshape(genes, top)
+    return np.asarray((number.cumsum(axis=1) - (number - 1) / 2).ravel()[place], dtype=np.float64)
+
+
+def _sorted(by_gene: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ranks in each row, [G, N]."""
+    order = by_gene.argsort(axis=1)
+    ordered = np.take_along_axis(by_gene, order, axis=1)
+    genes, spots = by_gene.shape
+    same = np.zeros((genes, spots), dtype=bool)  # as the value before it
+    np.equal(ordered[:, 1:], ordered[:, :-1], out=same[:, 1:])
+    shared = np.tile(np.arange(1.0, spots + 1), (genes, 1))
+    _share(shared.reshape(-1), np.flatnonzero(same))
+    ranks = np.empty(by_gene.shape)
+    np.put_along_axis(ranks, order, shared, axis=1)
+    return ranks
+
+
+def _share(ranks: NDArray[np.float64], same: NDArray[np.intp]) -> None:
+    """Give runs of equal values the mean of their ``ranks``, in place; at ``same`` a value is as the one before it."""
+    if not len(same):
+        return
+    begins = np.flatnonzero(np.diff(same, prepend=-1) > 1)  # of each run, in ``same``, its second member
+    more = np.diff(begins, append=len(same))
+    first = same[begins] - 1
+    mean = ranks[first] + more / 2
+    ranks[first], ranks[same] = mean, np.repeat(mean, more)
