@@ -7,6 +7,7 @@ ARRAY_COL = "array_col"
 TISSUE_FRACTION = "tissue_fraction"
 BLUR_UM = "blur_um"  # standard deviation of the slide's blur there, in µm
 IN_FOCUS = "in_focus"
+OOD = "ood"  # how unlike the training tissue, as a percentile; see genar.ood
 TOTAL_COUNTS = "total_counts"
 N_GENES = "n_genes_by_counts"
 LIBRARY_ID = "library_id"
@@ -33,7 +34,9 @@ QUANTILES = {0.05: "q05", 0.5: "q50", 0.95: "q95"}  # where several paths were d
 
 # var: one row a gene
 GENE_IDS = "gene_ids"  # "" where unknown
-HELDOUT_PCC = "heldout_pcc"
+HELDOUT_PCC = "heldout_pcc"  # mean over sections left out
+HELDOUT_PCC_MIN = "heldout_pcc_min"  # on the worst of them
+RELIABLE = "reliable"  # bool; see genar.reliability
 TRAIN_MEAN = "train_mean"
 
 

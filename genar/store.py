@@ -1,4 +1,7 @@
-"""A model is a directory: ``config.json``, ``model.safetensors``, ``genes.tsv`` and a model card, ``README.md``."""
+"""A model is a directory: ``config.json``, ``model.safetensors``, ``genes.tsv`` and a model card, ``README.md``.
+
+Beside them may lie ``reference.safetensors``, what the training tissue looks like.
+"""
 
 import hashlib
 import json
@@ -11,7 +14,7 @@ from typing import Annotated, Literal
 import pandas as pd
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, numpy
 from safetensors.torch import load_file
 from safetensors.torch import save as serialize
 
@@ -23,9 +26,11 @@ from genar.model.block_causal import BlockCausal
 from genar.model.config import ModelConfig
 from genar.model.cumulative import Cumulative
 from genar.model.decoder import Decoder
+from genar.ood import Reference
 from genar.write.atomic import ELSEWHERE, beside, check_writable
 
 CONFIG, WEIGHTS, GENES, CARD = "config.json", "model.safetensors", "genes.tsv", "README.md"
+REFERENCE = "reference.safetensors"
 BUNDLED = Path(str(files("genar"))) / "models"
 GENE_ID = "gene_id"  # the column of genes.tsv, a gene a line; in var it is keys.GENE_IDS, as scanpy's readers name it
 Micrometres = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -99,18 +104,21 @@ class Model:
     info
         What the model is.
     panel
-        The genes in decoding order: index = symbol, with ``train_mean``, ``heldout_pcc`` and ``group_<s>`` columns,
-        and ``gene_ids`` where the training data have them.
+        The genes in decoding order: index = symbol, with ``train_mean`` and ``group_<s>`` columns, ``gene_ids``
+        where the training data have them, and what :func:`genar.reliability.add` adds where the model was judged.
     network
         The decoder, in evaluation mode.
     sha256
         Hash of the weights; empty for a model that was not loaded from disk.
+    reference
+        What the features of the training tissue look like; None where that is not known.
     """
 
     info: ModelInfo
     panel: pd.DataFrame
     network: Decoder
     sha256: str = ""
+    reference: Reference | None = None
 
 
 def build(info: ModelInfo, panel: pd.DataFrame) -> Decoder:
@@ -163,6 +171,8 @@ def save(model: Model, directory: Path, card: str) -> None:
         (folder / GENES).write_text(_genes_text(model), encoding="utf-8")
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.network.state_dict().items()}
         (folder / WEIGHTS).write_bytes(serialize(state))  # whose own writer lets no one else read the file
+        if model.reference is not None:
+            (folder / REFERENCE).write_bytes(numpy.save(model.reference.tensors()))
         (folder / CARD).write_text(card)
         old = Path(temporary) / "old"  # which goes with the temporary folder, once the new one is in place
         if directory.exists():
@@ -176,7 +186,7 @@ def save(model: Model, directory: Path, card: str) -> None:
 
 
 def describe(model: Model, directory: Path, card: str) -> None:
-    """Write what is said of a model that is on disk anew, its genes and its card; its weights stay as they are."""
+    """Write what is said of a model that is on disk anew, its genes and its card; all else stays as it is."""
     for name, text in ((GENES, _genes_text(model)), (CARD, card)):
         with beside(directory / name) as path:
             path.write_text(text, encoding="utf-8")
@@ -231,20 +241,27 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
         panel = _panel(directory / GENES)
         network = build(info, panel)
         network.load_state_dict(load_file(directory / WEIGHTS), strict=True)
+        reference = _reference(directory / REFERENCE, info.feature_dim)
     except (OSError, ValueError, LookupError, RuntimeError, SafetensorError) as e:
         raise ModelError(
             directory, f"the model cannot be loaded ({_reason(e)})", "use a complete model directory"
         ) from e
     digest = hashlib.sha256((directory / WEIGHTS).read_bytes()).hexdigest()
-    return Model(info, panel, network.to(device).eval(), digest)
+    return Model(info, panel, network.to(device).eval(), digest, reference)
 
 
 def _panel(path: Path) -> pd.DataFrame:
     """Read the genes, of which one may be called NA; an unknown ID is an empty string."""
     panel = pd.read_csv(
-        path, sep="\t", index_col="gene", keep_default_na=False, na_values=[""], converters={GENE_ID: str}
-    )
+        path, sep="\t", index_col="gene", keep_default_na=False, na_values=[""], converters={GENE_ID: str},
+        dtype={keys.RELIABLE: bool},
+    )  # fmt: skip
     return panel.rename(columns={GENE_ID: keys.GENE_IDS})
+
+
+def _reference(path: Path, dim: int) -> Reference | None:
+    """Read the reference; models that were imported have none."""
+    return Reference.from_tensors(numpy.load_file(path), dim) if path.exists() else None
 
 
 def _reason(error: Exception) -> str:

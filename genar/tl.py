@@ -17,7 +17,9 @@ from genar.errors import ConfigError, DataError
 from genar.estimate import ESTIMATORS, Estimator, counts, moments, quantiles
 from genar.model.decoder import Choice
 from genar.model.decoding import Decoding
+from genar.ood import ood_warning
 from genar.progress import bar
+from genar.reliability import reliability_warning
 from genar.slide.focus import focus_warning
 from genar.slide.section import metadata
 from genar.store import Model, load
@@ -104,6 +106,7 @@ def predict(
         chunks = network.generate(table.spots(rows, device), read, choice)
         parts.append(tuple(torch.cat(part, dim=1).cpu().numpy() for part in zip(*chunks, strict=True)))
     taken, *layers = (np.concatenate(part) for part in zip(*parts, strict=True))
+    unlike = None if model.reference is None else model.reference.percentile(table.features[0])
     drawn = "sample" in (estimator, decoding.rule)
     used = {"estimator": estimator, "seed": seed} | decoding.model_dump(include=None if drawn else {"rule"})
     return result(
@@ -111,7 +114,8 @@ def predict(
         panel=model.panel,
         counts=taken,
         layers=dict(zip(names, layers, strict=True)),
-        provenance=_provenance(adata, model) | {"decoding": used} | ({} if depth is None else {"depth": depth}),
+        provenance=_provenance(adata, model, unlike) | {"decoding": used} | ({} if depth is None else {"depth": depth}),
+        ood=unlike,
         keep_features=keep_features,
     )
 
@@ -203,7 +207,7 @@ def _draws(
     return torch.from_numpy(np.stack(paths)).to(device), torch.from_numpy(np.stack(last)).to(device)
 
 
-def _provenance(adata: AnnData, model: Model) -> dict[str, object]:
+def _provenance(adata: AnnData, model: Model, unlike: np.ndarray | None) -> dict[str, object]:
     """Collect what the result must say of how it was made."""
     known = metadata(adata)
     geometry = {k: known[k] for k in (keys.LATTICE, keys.SPOT_UM, keys.PITCH_UM, keys.TILE_UM) if k in known}
@@ -214,15 +218,27 @@ def _provenance(adata: AnnData, model: Model) -> dict[str, object]:
         "encoder": model.info.encoder,
         "geometry": geometry,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "warnings": [*_warnings(model, known), *_blurred(adata)],
+        "warnings": _warnings(adata, model, unlike),
     }
 
 
-def _warnings(model: Model, known: dict[str, Any]) -> list[str]:
+def _warnings(adata: AnnData, model: Model, unlike: np.ndarray | None) -> list[str]:
     """List what a reader of the result should know."""
+    sharp = adata.obs[keys.IN_FOCUS].to_numpy(bool) if keys.IN_FOCUS in adata.obs else None
+    said = [
+        *_geometry_warnings(model, metadata(adata)),
+        None if sharp is None else focus_warning(sharp),
+        None if unlike is None else ood_warning(unlike, model.info.name),
+        reliability_warning(model.panel),
+    ]
+    return [warning for warning in said if warning is not None]
+
+
+def _geometry_warnings(model: Model, known: dict[str, Any]) -> list[str]:
+    """List what is to be said of spots of another width or distance than the model learnt from."""
     info, said = model.info, []
-    if known.get(keys.SPOT_UM, info.spot_um) != info.spot_um:
-        said.append(
+    if known.get(keys.SPOT_UM, info.spot_um) != info.spot_um and keys.FEATURES_SOURCE not in known:
+        said.append(  # of others' features the spots are tiles, as wide as the model takes them
             f"spots are {known[keys.SPOT_UM]:g} µm wide here, but {info.name} was trained on {info.lattice} spots of "
             f"{info.spot_um:g} µm; its counts are those of such a spot"
         )
@@ -233,9 +249,3 @@ def _warnings(model: Model, known: dict[str, Any]) -> list[str]:
             f"{info.pitch_um:g} µm apart in its training"
         )
     return said
-
-
-def _blurred(adata: AnnData) -> list[str]:
-    """List what is to be said of the spots' focus, where it is known."""
-    said = focus_warning(adata.obs[keys.IN_FOCUS].to_numpy(bool)) if keys.IN_FOCUS in adata.obs else None
-    return [] if said is None else [said]

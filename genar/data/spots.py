@@ -232,6 +232,10 @@ class SpotTable(Dataset[dict[str, Tensor]]):
         """Return a batch as the network takes it."""
         return spots_of(self.batch(np.arange(*rows.indices(len(self)))), device)
 
+    def plain_features(self, rows: NDArray[np.int64]) -> Array:
+        """Return the features of some spots' tiles as they are, float32 [B, D]."""
+        return self._features(rows, np.searchsorted(self.start, rows, side="right") - 1, None)
+
     def feature_moments(self) -> tuple[Array, Array]:
         """Return the mean and standard deviation of a batch's features over all spots, float32 [D] each."""
         size = CHUNK // (1 + self.neighbours.shape[1])

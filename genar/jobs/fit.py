@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from anndata import AnnData
 
-from genar import __version__, keys
+from genar import __version__, keys, ood
 from genar.data.module import Batches, SpotsDataModule
 from genar.data.splits import Split
 from genar.data.spots import SpotTable, library_size
@@ -116,7 +116,8 @@ def prepare(
         logger.info("the linear path has penalty %.3g", alpha)
     # as on a new slide, whose depth is not known
     held_out = SpotTable.of(validation, genes, encoder, config.model, info.library_size) if validation else None
-    return Model(info, panel, network), (table, held_out)
+    reference = ood.fit(table, np.concatenate([s.obsm[keys.SPATIAL] for s in train]))
+    return Model(info, panel, network, reference=reference), (table, held_out)
 
 
 def _hierarchy(config: TrainConfig, table: SpotTable, genes: pd.Index) -> tuple[np.ndarray, Hierarchy]:

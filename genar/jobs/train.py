@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from anndata import AnnData
 
-from genar import keys
+from genar import reliability
 from genar.data.splits import FINAL, Split, plan
 from genar.errors import ConfigError, OutputError
 from genar.jobs.config import TrainConfig
@@ -147,17 +147,19 @@ def _train(config: TrainConfig, data: Data, folder: RunFolder) -> pd.DataFrame:
     by_gene = pd.concat([pcc for _, pcc in judged], axis=1) if judged else pd.DataFrame(index=model.panel.index)
     heldout.to_csv(folder.root / HELDOUT, index=False)
     by_gene.to_csv(folder.root / HELDOUT_GENES, index_label="gene")
-    model.panel[keys.HELDOUT_PCC] = by_gene.mean(axis=1).reindex(model.panel.index)
+    reliability.add(model.panel, by_gene)
     shared = sorted({patient for split in data.runs.values() for patient in split.shared})
     describe(model, folder.root / MODEL, model_card(model.info, config.card, heldout, shared, data.unknown))
-    _warn(heldout)
+    _warn(heldout, model)
     final = data.runs[FINAL].merged() if config.trainer.refit else data.runs[FINAL]
     draw_hierarchy(model, data.of(final.train), folder.root)
     return heldout
 
 
-def _warn(heldout: pd.DataFrame) -> None:
-    """Say so if the model is not worth having."""
+def _warn(heldout: pd.DataFrame, model: Model) -> None:
+    """Say so if the model, or most of its genes, are not worth having."""
+    if (said := reliability.reliability_warning(model.panel)) is not None:
+        logger.warning("%s", said)
     if heldout.empty:
         return
     error = means(heldout).set_index("method")["MSE"]
@@ -194,7 +196,7 @@ def judge(config: TrainConfig, data: Data, run: str, folder: Path) -> tuple[pd.D
     table, by_gene = evaluate(model, known, data.of(split.test), folder, config.trainer.device)
     logger.info("held out: %s\n%s", ", ".join(split.test), table.round(3).to_string(index=False))
     if run != FINAL:
-        model.panel[keys.HELDOUT_PCC] = by_gene.mean(axis=1).reindex(model.panel.index)
+        reliability.add(model.panel, by_gene)
         describe(model, folder / MODEL, model_card(model.info, config.card, table, split.shared, data.unknown))
         for path, frame in zip(paths, (table, by_gene.rename_axis("gene").reset_index()), strict=True):
             with beside(path) as temporary:

@@ -4,6 +4,7 @@ import csv
 import logging
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -74,7 +75,7 @@ class Keep(L.Callback):
             self.epoch = epoch
             if trainer.is_global_zero:
                 network = cast("GenARModule", pl_module).judged
-                save(Model(self.model.info, self.model.panel, network), self.directory, self.card)
+                save(replace(self.model, network=network), self.directory, self.card)
         figures = {name: float(trainer.callback_metrics[name]) for name in SHOWN if name in trainer.callback_metrics}
         line = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
         kept = " (kept)" if self.epoch == epoch and self.monitor else ""

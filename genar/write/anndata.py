@@ -27,6 +27,7 @@ def result(
     counts: NDArray[np.integer],
     layers: dict[str, NDArray[np.float32]],
     provenance: dict[str, object],
+    ood: NDArray[np.float32] | None = None,
     keep_features: bool = False,
 ) -> AnnData:
     """Put predicted counts and where they come from together.
@@ -43,6 +44,8 @@ def result(
         Mean, standard deviation and more of the predicted distribution, float32 [N, G] each.
     provenance
         What becomes ``uns["genar"]``.
+    ood
+        How unlike the training tissue each spot is, float32 [N]; becomes ``obs["ood"]``. None where not known.
     keep_features
         Keep the encoder's features in ``obsm``.
 
@@ -57,9 +60,11 @@ def result(
         the panel, or the section's name cannot be a key.
     """
     _check(spots, panel, {"counts": counts, **layers})
-    obs = spots.obs.copy()
+    obs = spots.obs.drop(columns=keys.OOD, errors="ignore")  # of another model
     obs[keys.TOTAL_COUNTS] = counts.sum(axis=1).astype(np.int64)
     obs[keys.N_GENES] = (counts > 0).sum(axis=1).astype(np.int64)
+    if ood is not None:
+        obs[keys.OOD] = ood
     var = panel.rename_axis(None)
     if keys.GENE_IDS not in var:
         var.insert(0, keys.GENE_IDS, "")
