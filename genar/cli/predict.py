@@ -70,7 +70,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--top-p", type=_share, default=1.0, metavar="P", help="drawing: among the likeliest counts of this share (1)")
     add("--seed", type=_seed, default=0, metavar="N", help="drawing: seed (0)")
     add = parser.add_argument_group("running").add_argument
-    add("--encoder-weights", type=Path, metavar="FILE", help="file of the encoder's weights; see 'genar encoders'")
+    add(
+        "--encoder-weights",
+        type=Path,
+        metavar="PATH",
+        help="the encoder's weights: a file, a folder or a cache of the hub; see 'genar encoders'",
+    )
     add("--cache", type=Path, metavar="DIR", help="keep the encoder's features there (default: in a hidden folder of "
         "the output folder, until a slide is done)")  # fmt: skip
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (auto)")

@@ -102,6 +102,7 @@ def on_cluster(
     """
     if options.device.startswith("cuda:"):
         raise ConfigError("--device", "a worker has one GPU", "give --device cuda with --cluster")
+    logger.info("%d slides for the cluster %s, which is being started or asked", len(tasks), given)
     by_name = {task.name: task for task in tasks}
     waiting = deque(replace(task, slide=task.slide.absolute()) for task in tasks)
     arguments = {"output": output.absolute(), "options": options.absolute(), "overwrite": overwrite}

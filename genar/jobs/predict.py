@@ -163,7 +163,7 @@ def check(options: Options, model: Model) -> None:
         raise ModelError(model.info.name, why, remedy)
     at = options.spots
     is_lattice = at is None or at in LATTICES
-    _geometry(model, at if is_lattice else None, options.pitch)
+    geometry_of(model, at if is_lattice else None, options.pitch)
     if not is_lattice and not Path(str(at)).exists():
         remedy = f"give {', '.join(LATTICES)}, a measured section, or a CSV or GeoJSON of places"
         raise ConfigError("--spots", f"{at!r} is no lattice, and there is no such file", remedy)
@@ -207,7 +207,7 @@ def _spots(slide: Slide, at: Path | None, model: Model, options: Options) -> Ann
     """Lay spots, or take those that others have computed features of."""
     if options.features is not None:
         return read_features(options.features, slide, encoder=model.info.encoder, wanted_um=model.info.tile_um)
-    geometry = _geometry(model, None if at else options.spots, options.pitch)
+    geometry = geometry_of(model, None if at else options.spots, options.pitch)
     if at is not None:
         return spots_at(at, slide, geometry)
     return pp.spots(slide, geometry, tile_um=model.info.tile_um, tissue=options.tissue)
@@ -324,7 +324,7 @@ def _same(path: Path, slide: Path) -> bool:
         return False
 
 
-def _geometry(model: Model, spots: str | None, pitch: float | None) -> Lattice:
+def geometry_of(model: Model, spots: str | None, pitch: float | None) -> Lattice:
     """Return the lattice that was asked for, or the one that the model learnt from."""
     if spots is not None:
         return lattice(spots, pitch)

@@ -16,7 +16,7 @@ from genar.pl.text import drawable, short
 if TYPE_CHECKING:  # which imports what drawing a result does not need
     from genar.slide.tissue import TissueMask
 
-SIDE_IN, TITLE_IN, LEGEND_IN = 8.0, 0.55, 0.35
+SIDE_IN, TITLE_IN, LEGEND_IN = 8.0, 0.75, 0.35
 OUTLINE, SHARP, BLURRED = "#00c853", "#2962ff", "#ff6d00"
 
 
@@ -85,4 +85,4 @@ def _title(adata: AnnData, library: str, found: np.ndarray, sharp: np.ndarray) -
     tissue = f"{by}: {area * (found.mean() if found.ndim else 1):.3g} mm²{share}"
     spots = f"{adata.n_obs:,} {known[keys.LATTICE]} spots, {known[keys.PITCH_UM]:g} µm apart"
     focus = f"{1 - sharp.mean():.0%} out of focus"
-    return f"{short(drawable(str(known[keys.SLIDE_NAME])), 60)}  ·  {mpp:.4g} µm/px\n{tissue}  ·  {spots}  ·  {focus}"
+    return f"{short(drawable(str(known[keys.SLIDE_NAME])), 60)}  ·  {mpp:.4g} µm/px\n{tissue}\n{spots}  ·  {focus}"

@@ -124,7 +124,7 @@ def _side_px(path: Path, found: Foreign, slide: Slide, given: float | None, want
     """Return the side of a tile in level-0 pixels, if it is what was said."""
     side_px = found.side_px or (given and given / slide.mpp)
     if side_px is None:
-        remedy = "put CLAM's patches/<slide>.h5 beside its folder, or say it: genar.read.features(..., tile_um=128)"
+        remedy = "put CLAM's patches/<slide>.h5 beside its folder, or say it in Python: read.features(..., tile_um=154)"
         raise DataError(path, "it does not tell how wide its tiles are", remedy)
     side_um = side_px * slide.mpp
     if given is not None and abs(side_um / given - 1) > TILE_TOLERANCE:
