@@ -1,5 +1,6 @@
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,13 @@ def shared() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """Take back what a command set up, whose stream ends with its test."""
+    yield
+    logging.getLogger("genar").handlers.clear()
 
 
 @pytest.fixture

@@ -80,12 +80,15 @@ def test_both_files_or_neither(genar, slide, tmp_path, monkeypatch):
     ("words", "said"),
     [
         (["--tissue", "nowhere.png"], "'nowhere.png' is neither auto nor none"),
-        (["--pitch", "50"], "visium spots have their own"),
+        (["--pitch", "50"], "it goes with --spots grid alone"),
+        (["--pitch", "50", "--spots", "visium"], "visium spots have their own"),
         (["--mpp", "70"], "not within"),
-        (["x/one.svs"], "two of the slides would be written to one.tissue.png"),
+        (["more/one.tif"], "it and one.tif would both be called one"),
     ],
 )
-def test_what_cannot_be(genar, words, said):
+def test_what_cannot_be(genar, words, said, tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/one.tif").touch()
     status, out, err = genar("tissue", "one.tif", *words)
     assert (status, out) == (2, "")
     assert said in err
@@ -107,3 +110,12 @@ def test_it_does_without_torch():
     code = "import sys, genar.jobs.tissue; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_the_models_spots_are_drawn_of_a_table_of_slides(genar, slide, tmp_path):
+    (tmp_path / "slides.csv").write_text("slide,mpp,name\none.tif,0.9,first\n", encoding="utf-8")
+    assert genar("tissue", "slides.csv", "-o", "st")[0] == 0
+    assert genar("tissue", "slides.csv", "-o", "visium", "--spots", "visium")[0] == 0
+    drawn = [np.asarray(Image.open(f"{folder}/one.tissue.png").convert("RGB")).astype(int) for folder in ("st", "visium")]
+    blue = [(np.abs(picture - (41, 98, 255)).max(axis=2) < 40).sum() for picture in drawn]
+    assert 0 < blue[0] < blue[1]  # 200 µm apart, and 100
