@@ -33,7 +33,8 @@ def _sorted(by_gene: NDArray[Any]) -> NDArray[np.float64]:
     genes, spots = by_gene.shape
     same = np.zeros((genes, spots), dtype=bool)  # as the value before it
     np.equal(ordered[:, 1:], ordered[:, :-1], out=same[:, 1:])
-    shared = np.tile(np.arange(1.0, spots + 1), (genes, 1))
+    shared = np.empty((genes, spots))
+    shared[:] = np.arange(1, spots + 1)
     _share(shared.reshape(-1), np.flatnonzero(same))
     ranks = np.empty(by_gene.shape)
     np.put_along_axis(ranks, order, shared, axis=1)
