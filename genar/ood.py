@@ -14,11 +14,11 @@ from genar.data.spots import CHUNK, SpotTable
 Array = NDArray[np.float32]
 
 COMPONENTS = 64  # at most
-SPOTS_EACH = 4  # training spots a component, at least: else they leave no residual to tell others by
+SPOTS_EACH = 8  # training spots a component, at least: of fewer, variances and the residual are too small
 MOST_FITTED = 20_000  # training spots, which are held in memory
 FOLDS = 5  # of the sections, where there are more
 REGIONS = 5  # of a single section
-FEWEST = 8  # spots that say anything
+FEWEST = 8  # spots that a reference is of, at least
 FLAT = 1e-6  # share of the variance below which a direction, or what is left, counts as none
 FAR = 99.0  # percentile from which a spot counts as unlike the training tissue
 MANY = 0.2  # share of such spots from which it is said
@@ -123,12 +123,14 @@ def fit(table: SpotTable, xy: NDArray[np.floating]) -> Reference | None:
     if len(rows) > MOST_FITTED:
         rows = np.sort(np.random.default_rng(0).choice(rows, MOST_FITTED, replace=False))
     fold = _folds(table.section[rows], xy[rows])
-    if len(rows) - np.bincount(fold).max() < FEWEST:
+    fewest = len(rows) - int(np.bincount(fold).max())
+    if fewest < FEWEST:
         return None
     features = table.plain_features(rows)
-    distances = [_describe(features[fold != f]).distance(features[fold == f]) for f in np.unique(fold)]
+    k = min(COMPONENTS, fewest // SPOTS_EACH, features.shape[1])  # as many each time: distances depend on it
+    distances = [_describe(features[fold != f], k).distance(features[fold == f]) for f in np.unique(fold)]
     known = np.quantile(np.concatenate(distances), np.linspace(0, 1, 101)).astype(np.float32)
-    return replace(_describe(features), quantiles=known)
+    return replace(_describe(features, k), quantiles=known)
 
 
 def unlike(percentile: NDArray[np.floating]) -> float:
@@ -161,12 +163,13 @@ def _folds(section: NDArray[np.int64], xy: NDArray[np.floating]) -> NDArray[np.i
     return fold
 
 
-def _describe(features: Array) -> Reference:
-    """Fit mean, components and variances to features [N, D]; no distances are known yet."""
+def _describe(features: Array, k: int) -> Reference:
+    """Fit mean, at most k components and variances to features [N, D]; no distances are known yet."""
     x = _unit(features)
     mean = x.mean(axis=0, dtype=np.float64).astype(np.float32)
     total = max(float(np.square(x - mean).sum(axis=1).mean()), 1e-12)
-    pca = PCA(min(COMPONENTS, len(x) // SPOTS_EACH, x.shape[1]), random_state=0).fit(x - mean)
+    with np.errstate(invalid="ignore"):  # the share of a variance of none
+        pca = PCA(k, random_state=0).fit(x - mean)
     kept = pca.explained_variance_ > FLAT * total
     components, variance = (a[kept].astype(np.float32) for a in (pca.components_, pca.explained_variance_))
     z = (x - mean) @ components.T

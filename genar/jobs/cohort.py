@@ -106,4 +106,4 @@ def _there(task: Task, output: Path, options: Options) -> Outcome | None:
         found = present(table, task.slide, own.request(task.slide, model_of(own.model).sha256))
     except (GenarError, OSError):
         return None
-    return None if found is None else Outcome(task, "present", spots=found.spots, output=table)
+    return None if found is None else Outcome(task, "present", spots=found.spots, unlike=found.unlike, output=table)

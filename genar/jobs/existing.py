@@ -10,6 +10,7 @@ from genar import keys
 from genar.encoders.cache import HASHES
 from genar.encoders.content import content
 from genar.errors import OutputError
+from genar.ood import unlike
 from genar.slide.files import sha256_of, stamp
 from genar.slide.open import Slide
 from genar.write.atomic import ELSEWHERE
@@ -31,12 +32,15 @@ class Existing:
         Hash of its content.
     spots
         Number of its spots.
+    unlike
+        Share of spots that look unlike the training tissue; None where the model does not know.
     """
 
     request: str
     slide_stamp: str
     slide_sha256: str
     spots: int
+    unlike: float | None
 
     def is_of(self, slide: Path) -> bool:
         """Tell whether the slide is still what it was: by its stamp, else by its content."""
@@ -62,6 +66,7 @@ def read(table: Path) -> Existing | None:
     try:
         with h5py.File(table, locking=False) as file:
             spots = len(file["obs"][file["obs"].attrs["_index"]])
+            far = unlike(file["obs"][keys.OOD][:]) if keys.OOD in file["obs"] else None
             said = file[f"uns/{keys.GENAR}"]
             request, stamped, digest = (str(said[key].asstr()[()]) for key in (REQUEST, SLIDE_STAMP, SLIDE_SHA256))
     except OSError:
@@ -69,7 +74,7 @@ def read(table: Path) -> Existing | None:
     except (KeyError, AttributeError, TypeError, ValueError) as e:
         why = "it exists and was not written by this version's genar predict"
         raise OutputError(table, why, f"add --overwrite to replace it, or {ELSEWHERE}") from e
-    return Existing(request, stamped, digest, spots)
+    return Existing(request, stamped, digest, spots, far)
 
 
 def is_result(table: Path) -> bool:

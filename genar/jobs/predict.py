@@ -10,7 +10,7 @@ import anndata as ad
 import pandas as pd
 from anndata import AnnData
 
-from genar import keys, pp, tl
+from genar import keys, ood, pp, tl
 from genar.device import device_of
 from genar.encoders.registry import is_computable
 from genar.errors import ConfigError, GenarError, ModelError, OutputError
@@ -44,6 +44,8 @@ class Written(NamedTuple):
         The AnnData and its picture.
     spots
         Number of spots.
+    unlike
+        Share of them that look unlike the training tissue; None where the model does not know.
     is_new
         Whether it was made now; else it was there already.
     """
@@ -51,6 +53,7 @@ class Written(NamedTuple):
     table: Path
     picture: Path
     spots: int
+    unlike: float | None
     is_new: bool
 
 
@@ -268,7 +271,7 @@ def predict_to_file(
 
     def there() -> Written | None:
         found = None if overwrite else present(table, slide, request)
-        return None if found is None else Written(table, picture, found.spots, is_new=False)
+        return None if found is None else Written(table, picture, found.spots, found.unlike, is_new=False)
 
     if (written := there()) is not None:
         if not picture.exists():
@@ -291,7 +294,8 @@ def predict_to_file(
         return written  # another process was faster
     for warning in adata.uns[keys.GENAR]["warnings"]:
         logger.warning("%s: %s", slide.name, warning)
-    return Written(table, picture, adata.n_obs, is_new=True)
+    unlike = ood.unlike(adata.obs[keys.OOD].to_numpy()) if keys.OOD in adata.obs else None
+    return Written(table, picture, adata.n_obs, unlike, is_new=True)
 
 
 def model_of(name: str) -> Model:

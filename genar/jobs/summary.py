@@ -13,7 +13,7 @@ from genar.jobs.work import Outcome
 from genar.write.atomic import ELSEWHERE, beside
 
 SUMMARY = "summary.csv"
-COLUMNS = ("slide", "name", "status", "error", "spots", "seconds", "peak_memory_gb", "output")
+COLUMNS = ("slide", "name", "status", "error", "spots", "unlike", "seconds", "peak_memory_gb", "output")
 MEASURED = ("spots", "seconds", "peak_memory_gb")
 MADE = ("done", "present")  # whose lines say what making the result took
 LOCK = ".summary.lock"
@@ -40,6 +40,8 @@ class Summary:
     def add(self, outcome: Outcome) -> None:
         """Add what came of a slide, and write the table unless that was done a moment ago."""
         values = asdict(outcome) | {"slide": outcome.task.slide, "name": outcome.task.name}
+        if outcome.unlike is not None:
+            values["unlike"] = round(outcome.unlike, 3)
         self.lines[outcome.task.name] = {key: "" if values[key] is None else str(values[key]) for key in COLUMNS}
         if time.monotonic() >= self.due:
             self.write()

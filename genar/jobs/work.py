@@ -43,6 +43,8 @@ class Outcome:
         Where, if it is a fault of genar and not of what the user gave.
     spots
         Number of spots.
+    unlike
+        Share of them that look unlike the training tissue; None where the model does not know.
     seconds
         How long it took.
     peak_memory_gb
@@ -58,6 +60,7 @@ class Outcome:
     error: str = ""
     traceback: str = ""
     spots: int | None = None
+    unlike: float | None = None
     seconds: float | None = None
     peak_memory_gb: float | None = None
     output: Path | None = None
@@ -98,7 +101,7 @@ def work(
             outcome = failed(task, e)
         else:
             status: Status = "done" if made.is_new else "present"
-            outcome = Outcome(task, status, spots=made.spots, output=made.table)
+            outcome = Outcome(task, status, spots=made.spots, unlike=made.unlike, output=made.table)
         seconds = round(time.perf_counter() - start, 2)
         return replace(outcome, seconds=seconds, peak_memory_gb=round(peak_gb(), 3), notes=tuple(notes))
 

@@ -5,8 +5,9 @@ several returns a figure of its own.
 """
 
 from genar.pl.heldout import genes
+from genar.pl.reliability import reliability
 from genar.pl.spots import gene, marker, overview, save_overview
 from genar.pl.tissue import tissue
 from genar.pl.training import curves, hierarchy
 
-__all__ = ["curves", "gene", "genes", "hierarchy", "marker", "overview", "save_overview", "tissue"]
+__all__ = ["curves", "gene", "genes", "hierarchy", "marker", "overview", "reliability", "save_overview", "tissue"]

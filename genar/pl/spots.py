@@ -1,6 +1,7 @@
 """Predicted or measured counts over the slide."""
 
 import difflib
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,10 @@ from genar.errors import DataError
 from genar.pl.figure import Picture, new_axes
 from genar.pl.section import Section, draw_outline, draw_spots, extent_of, one_section
 from genar.pl.text import drawable, short
+
+WARNING = "#B04A00"  # a colour that is read on white, and not told by its redness alone: the text says it
+LETTERS = 16  # of the caption to an inch
+LINE = 0.16  # of the caption, in inches
 
 
 def gene(
@@ -54,7 +59,7 @@ def gene(
 
 
 def overview(adata: AnnData, gene: str | None = None, *, library_id: str | None = None) -> Figure:
-    """Draw the slide with its tissue spots, one gene, and the total counts.
+    """Draw the slide with its tissue spots, one gene, and the total counts, and below them what the result warns of.
 
     Parameters
     ----------
@@ -82,6 +87,8 @@ def overview(adata: AnnData, gene: str | None = None, *, library_id: str | None 
     stacked = aspect > 2
     width, height = (8.0, 8.0 / aspect) if stacked else (min(4.2, 7.0 * aspect), min(4.2 / aspect, 7.0))
     size = (width + 1.2, 3 * max(height + 0.5, 1.5) + 0.8) if stacked else (max(3 * (width + 1.2), 8.0), height + 1.1)
+    warned = _warned(adata, library, size[0])
+    size = (size[0], size[1] + LINE * warned.count("\n"))
     figure = Picture(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06), dpi=150)
     tissue, counts, total = figure.subplots(3, 1) if stacked else figure.subplots(1, 3)
     share = adata.obs[keys.TISSUE_FRACTION if keys.TISSUE_FRACTION in adata.obs else keys.IN_TISSUE].to_numpy(float)
@@ -93,7 +100,8 @@ def overview(adata: AnnData, gene: str | None = None, *, library_id: str | None 
     draw_spots(total, adata, section, adata.obs[keys.TOTAL_COUNTS].to_numpy(), "counts", cmap="magma")
     total.set_title(f"total of {adata.n_vars:,} genes")
     figure.suptitle(_headline(adata, library, section), fontsize=10, parse_math=False)
-    figure.supxlabel("Predicted counts, for research use only.", fontsize=8, color="0.35")
+    caption = f"{warned}Predicted counts, for research use only."
+    figure.supxlabel(caption, fontsize=8, color=WARNING if warned else "0.35", parse_math=False)
     return figure
 
 
@@ -122,6 +130,14 @@ def _values(adata: AnnData, gene: str, layer: str | None) -> NDArray[np.float64]
         raise DataError(layer, "there is no such layer", f"choose among {', '.join(map(str, adata.layers)) or 'none'}")
     column = adata[:, gene].layers[layer] if layer else adata[:, gene].X
     return np.asarray(column.toarray() if issparse(column) else column, dtype=np.float64).ravel()
+
+
+def _warned(adata: AnnData, library: str, width: float) -> str:
+    """Return what a section's result warns of, in lines that a figure of ``width`` inches holds."""
+    said = adata.uns.get(keys.GENAR, {})
+    warnings = said.get("sections", {}).get(library, said).get("warnings", ())
+    lines = [line for text in warnings for line in textwrap.wrap(drawable(str(text)), int(LETTERS * width))]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _headline(adata: AnnData, library: str, section: Section) -> str:

@@ -35,7 +35,8 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Path, Pat
         if error := errors.get(slide.stem[:3]):
             raise error
         name = more.get("name") or slide.stem
-        return Written(output / f"{name}.h5ad", output / f"{name}.png", 1234, is_new=not slide.stem.startswith("old"))
+        is_new = not slide.stem.startswith("old")
+        return Written(output / f"{name}.h5ad", output / f"{name}.png", 1234, None, is_new=is_new)
 
     for module in ("predict", "work"):
         monkeypatch.setattr(f"genar.jobs.{module}.predict_to_file", predict_to_file)

@@ -15,7 +15,8 @@ from genar.jobs.work import Outcome
 
 
 def done(name: str, status: str = "done", **more: object) -> Outcome:
-    values: dict[str, object] = {"spots": 7, "seconds": 1.5, "peak_memory_gb": 0.5, "output": Path(f"o/{name}.h5ad")}
+    values: dict[str, object] = {"spots": 7, "unlike": 0.12345, "seconds": 1.5, "peak_memory_gb": 0.5}
+    values["output"] = Path(f"o/{name}.h5ad")
     return Outcome(Task(Path(f"in/{name}.svs"), name), status, **values | more)  # type: ignore[arg-type]
 
 
@@ -33,8 +34,8 @@ def test_a_line_a_slide_in_their_order(tmp_path: Path) -> None:
     found = table(tmp_path / "new")
     assert tuple(found.reset_index()[list(COLUMNS)].columns) == COLUMNS
     assert list(found.index) == ["a", "c"]
-    assert found.loc["a"].tolist() == ["in/a.svs", "failed", 'in/a.svs: "it", µ; do', "", "0.1", "", ""]
-    assert found.loc["c"].tolist() == ["in/c.svs", "done", "", "7", "1.5", "0.5", "o/c.h5ad"]
+    assert found.loc["a"].tolist() == ["in/a.svs", "failed", 'in/a.svs: "it", µ; do', "", "", "0.1", "", ""]
+    assert found.loc["c"].tolist() == ["in/c.svs", "done", "", "7", "0.123", "1.5", "0.5", "o/c.h5ad"]
 
 
 def test_a_later_run_keeps_other_lines_and_what_the_first_took(tmp_path: Path) -> None:

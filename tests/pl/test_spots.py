@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from anndata import AnnData, concat
+from anndata import AnnData, concat, read_h5ad
 from matplotlib import colormaps
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -236,6 +236,32 @@ def test_overview_of_any_shape(columns_rows: tuple[int, int]) -> None:
         assert a.y1 <= height
         for b in whole[:i]:
             assert not (a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 and b.y0 < a.y1)
+
+
+@pytest.mark.parametrize("columns_rows", [(4, 3), (60, 2), (1, 1)], ids=str)
+def test_the_picture_shows_the_warnings(columns_rows: tuple[int, int], tmp_path: Path) -> None:
+    adata = section(*columns_rows)
+    warned = [f"{62 + i} % of spots look unlike the tissue that $m_1$ was trained on; {'more ' * 20}" for i in range(3)]
+    adata.uns[keys.GENAR]["warnings"] = np.array(warned, dtype=object)
+    plain = pl.overview(section(*columns_rows))
+    write_h5ad(adata, tmp_path / "a.h5ad")
+    for one in (adata, read_h5ad(tmp_path / "a.h5ad")):
+        figure = pl.overview(one)
+        drawn(figure)
+        caption = figure._supxlabel
+        assert caption.get_text().replace("\n", " ").startswith(" ".join(text.strip() for text in warned))
+        assert caption.get_text().endswith("\nPredicted counts, for research use only.")
+        assert caption.get_color() != plain._supxlabel.get_color()
+        box, (width, height) = caption.get_window_extent(), figure.canvas.get_width_height()
+        assert (box.x0 >= 0, box.y0 >= 0, box.x1 <= width, box.y1 < height / 2) == (True,) * 4
+        assert all(ax.get_tightbbox().y0 > box.y1 for ax in figure.axes[:3])
+    drawn(plain)
+    assert figure.axes[0].get_window_extent().height > 0.8 * plain.axes[0].get_window_extent().height
+
+
+def test_a_cohort_s_section_shows_its_own_warnings(adata: AnnData) -> None:
+    adata.uns[keys.GENAR] = {"sections": {"s": {"warnings": ["of s"]}, "t": {"warnings": ["of t"]}}}
+    assert pl.overview(adata)._supxlabel.get_text() == "of s\nPredicted counts, for research use only."
 
 
 def test_a_constant_gene(adata: AnnData) -> None:
