@@ -46,6 +46,7 @@ def gather(
     sources = find(data)
     select(sources, names, "--sections")
     wanted = [s for s in sources if names is None or s.name in names or s.name in learnt]
+    teachers = set() if split is None else {split.patients[name] for name in learnt}
     found, shared = Sections(), []
     for source in bar(wanted, "Reading sections", shown=True):
         is_asked = names is None or source.name in names
@@ -62,7 +63,7 @@ def gather(
             found.known[source.name] = section
         if is_asked and (seen or not is_known):
             found.unseen[source.name] = section
-        if not is_known and split is not None and patient_hash(patient or source.name) in split.patients.values():
+        if not is_known and split is not None and patient_hash(patient or source.name) in teachers:
             shared.append(source.name)
     if not found.unseen:
         why = f"it learnt from all sections of {data}, or was stopped by them"

@@ -89,7 +89,8 @@ class Prediction:
     @classmethod
     def of_log(cls, log: NDArray[np.floating]) -> "Prediction":
         """Return the prediction of a method that knows log2(count + 1) alone; below 0 it is a count of 0."""
-        return cls(log, np.maximum(np.exp2(log) - 1, 0))
+        exact: NDArray[np.float64] = np.asarray(log, dtype=np.float64)
+        return cls(exact, np.maximum(np.exp2(exact) - 1, 0))
 
     def genes(self, columns: Columns) -> "Prediction":
         """Return that of some genes, as of those that a section measured."""

@@ -116,6 +116,8 @@ def test_the_models_spots_are_drawn_of_a_table_of_slides(genar, slide, tmp_path)
     (tmp_path / "slides.csv").write_text("slide,mpp,name\none.tif,0.9,first\n", encoding="utf-8")
     assert genar("tissue", "slides.csv", "-o", "st")[0] == 0
     assert genar("tissue", "slides.csv", "-o", "visium", "--spots", "visium")[0] == 0
-    drawn = [np.asarray(Image.open(f"{folder}/one.tissue.png").convert("RGB")).astype(int) for folder in ("st", "visium")]
+    drawn = [
+        np.asarray(Image.open(f"{folder}/one.tissue.png").convert("RGB")).astype(int) for folder in ("st", "visium")
+    ]
     blue = [(np.abs(picture - (41, 98, 255)).max(axis=2) < 40).sum() for picture in drawn]
     assert 0 < blue[0] < blue[1]  # 200 µm apart, and 100
