@@ -117,7 +117,8 @@ def fit(table: SpotTable, xy: NDArray[np.floating]) -> Reference | None:
 
     Returns
     -------
-    The reference; None where there are too few spots to tell.
+    The reference; None where there are too few spots to tell, or features that are no numbers, of which nothing can be
+    learnt.
     """
     rows = np.arange(len(table))
     if len(rows) > MOST_FITTED:
@@ -127,6 +128,8 @@ def fit(table: SpotTable, xy: NDArray[np.floating]) -> Reference | None:
     if fewest < FEWEST:
         return None
     features = table.plain_features(rows)
+    if not np.isfinite(features).all():
+        return None
     k = min(COMPONENTS, fewest // SPOTS_EACH, features.shape[1])  # as many each time: distances depend on it
     distances = [_describe(features[fold != f], k).distance(features[fold == f]) for f in np.unique(fold)]
     known = np.quantile(np.concatenate(distances), np.linspace(0, 1, 101)).astype(np.float32)

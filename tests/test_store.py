@@ -1,16 +1,19 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.numpy
 import torch
 from pydantic import ValidationError
 
 from genar import keys, store
 from genar.errors import ModelError, OutputError
 from genar.model.config import ModelConfig
+from genar.ood import Reference
 from genar.store import Model, ModelInfo
 
 INFO: dict[str, Any] = {
@@ -48,6 +51,54 @@ def test_gene_ids_are_kept_where_they_are_known(model: Model, tmp_path: Path) ->
     store.save(model, tmp_path / "model", "card")
     assert (tmp_path / "model" / "genes.tsv").read_text().startswith("gene\tgene_id\ttrain_mean\t")
     assert store.load(tmp_path / "model").panel[keys.GENE_IDS].tolist() == ["7157", ""]
+
+
+def of_tissue(dim: int = 3) -> Reference:
+    return Reference(
+        np.zeros(dim, np.float32), np.eye(2, dim, dtype=np.float32), np.array([0.5, 0.25], np.float32), 0.125,
+        np.linspace(0, 4, 101, dtype=np.float32),
+    )  # fmt: skip
+
+
+def test_a_reference_comes_back_and_no_other_file_tells_of_it(model: Model, tmp_path: Path) -> None:
+    store.save(model, tmp_path / "without", "card")
+    store.save(replace(model, reference=of_tissue()), tmp_path / "with", "card")
+    without, found = (store.load(tmp_path / name) for name in ("without", "with"))
+    assert without.reference is None
+    assert found.reference is not None
+    features = np.random.default_rng(0).random((9, 3))
+    np.testing.assert_array_equal(found.reference.percentile(features), of_tissue().percentile(features))
+    assert found.sha256 == without.sha256
+    store.describe(found, tmp_path / "with", "anew")
+    assert store.load(tmp_path / "with").reference is not None
+    store.save(without, tmp_path / "with", "card")  # an older reference does not stay behind
+    assert store.load(tmp_path / "with").reference is None
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "other encoder", "lacks"])
+def test_a_reference_that_is_damaged_is_refused(model: Model, tmp_path: Path, damage: str) -> None:
+    store.save(replace(model, reference=of_tissue(4 if damage == "other encoder" else 3)), tmp_path / "m", "card")
+    path = tmp_path / "m" / store.REFERENCE
+    whole = path.read_bytes()
+    if damage == "lacks":
+        whole = safetensors.numpy.save({"mean": np.zeros(3, np.float32)})
+    path.write_bytes({"cut": whole[:-7], "empty": b""}.get(damage, whole))
+    with pytest.raises(ModelError, match="the model cannot be loaded"):
+        store.load(tmp_path / "m")
+
+
+def test_which_genes_are_reliable_comes_back(model: Model, tmp_path: Path) -> None:
+    model.panel[keys.RELIABLE] = [True, False]
+    model.panel[keys.HELDOUT_PCC_MIN] = [0.25, np.nan]
+    store.save(model, tmp_path / "m", "card")
+    again = store.load(tmp_path / "m").panel
+    assert again[keys.RELIABLE].dtype == bool
+    assert again[keys.RELIABLE].tolist() == [True, False]
+    np.testing.assert_array_equal(again[keys.HELDOUT_PCC_MIN], [0.25, np.nan])
+    genes = tmp_path / "m" / "genes.tsv"
+    genes.write_text(genes.read_text().replace("False", "perhaps"))
+    with pytest.raises(ModelError, match="the model cannot be loaded"):
+        store.load(tmp_path / "m")
 
 
 def test_an_older_model_is_replaced(model: Model, tmp_path: Path) -> None:

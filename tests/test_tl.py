@@ -1,6 +1,7 @@
 """Decoding: what is refused before it, where tiles' sizes meet, and what draws and the depth do."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import anndata as ad
@@ -10,11 +11,13 @@ import pytest
 import torch
 from anndata import AnnData
 
-from genar import keys, pp, tl
+from genar import keys, ood, pp, reliability, tl
+from genar.data.spots import SpotTable
 from genar.errors import ConfigError, DataError
 from genar.genes.hierarchy import Hierarchy
 from genar.model.config import ModelConfig
 from genar.model.decoding import Decoding
+from genar.ood import Reference
 from genar.slide.section import metadata
 from genar.slide.tiles import TileDataset
 from genar.store import Model, ModelInfo, build
@@ -229,6 +232,59 @@ def test_features_that_are_not_numbers_are_refused(small: Callable[..., Model], 
     section.obsm[keys.features(model.info.encoder)][2, 1] = np.nan
     with pytest.raises(DataError, match="not finite"):
         tl.predict(section, model)
+
+
+def known(section: AnnData) -> Reference:
+    """The section's own tissue, its spots taken in two halves."""
+    halves = [section[i::2].copy() for i in range(2)]
+    found = ood.fit(SpotTable.of(halves, None, ENCODER, depth=1.0), np.zeros((section.n_obs, 2)))
+    assert found is not None
+    return found
+
+
+def test_spots_say_how_unlike_the_training_tissue_they_are(
+    small: Callable[..., Model], section: AnnData, tmp_path: Path
+) -> None:
+    model = replace(small(), reference=known(section))
+    alike = tl.predict(section, model, batch_size=7)
+    assert alike.obs[keys.OOD].dtype == np.float32
+    np.testing.assert_array_equal(
+        alike.obs[keys.OOD],
+        model.reference.percentile(section.obsm[keys.features(ENCODER)]),  # type: ignore[union-attr]
+    )
+    assert not any("unlike" in text for text in alike.uns[keys.GENAR]["warnings"])
+    distances = replace(model.reference, quantiles=np.zeros(101, np.float32))  # type: ignore[type-var]
+    far = tl.predict(section, replace(model, reference=distances))
+    said = "100 % of spots look unlike the tissue that small was trained on (ood > 99): do not rely on their counts"
+    assert said in list(far.uns[keys.GENAR]["warnings"])
+    write_h5ad(far, tmp_path / "a.h5ad")
+    again = ad.read_h5ad(tmp_path / "a.h5ad")
+    assert (again.obs[keys.OOD].dtype, again.obs[keys.OOD].unique().tolist()) == (np.float32, [100])
+    assert said in list(again.uns[keys.GENAR]["warnings"])
+
+
+def test_a_model_without_a_reference_says_nothing_of_it(small: Callable[..., Model], section: AnnData) -> None:
+    section.obs[keys.OOD] = 3.0  # of another model
+    predicted = tl.predict(section, small())
+    assert keys.OOD not in predicted.obs
+    assert not {keys.RELIABLE, keys.HELDOUT_PCC_MIN} & set(predicted.var)
+    assert list(predicted.uns[keys.GENAR]["warnings"]) == []
+
+
+@pytest.mark.parametrize(("pcc", "said"), [([0.7] * 3 + [0.1] * 3, None), ([0.7] * 2 + [0.1] * 4, "2 of 6 genes are")])
+def test_the_result_says_which_genes_are_reliable(
+    small: Callable[..., Model], section: AnnData, tmp_path: Path, pcc: list[float], said: str | None
+) -> None:
+    model = small()
+    reliability.add(model.panel, pd.DataFrame({"s": pcc, "t": 0.5}, index=model.panel.index))
+    predicted = tl.predict(section, model)
+    write_h5ad(predicted, tmp_path / "a.h5ad")
+    for one in (predicted, ad.read_h5ad(tmp_path / "a.h5ad")):
+        assert one.var[keys.RELIABLE].dtype == bool
+        assert one.var[keys.RELIABLE].tolist() == [value > 0.5 for value in pcc]
+        np.testing.assert_allclose(one.var[keys.HELDOUT_PCC_MIN], np.minimum(pcc, 0.5))
+        warnings = list(one.uns[keys.GENAR]["warnings"])
+        assert [text[: len(said or "")] for text in warnings] == ([] if said is None else [said])
 
 
 def test_sections_are_predicted_one_by_one(small: Callable[..., Model], section: AnnData) -> None:

@@ -65,6 +65,23 @@ def test_what_the_model_says_of_its_training(configure: Configure, sections: lis
     np.testing.assert_allclose(model.panel[keys.TRAIN_MEAN], counts.mean(axis=0))
 
 
+def test_the_model_knows_what_its_training_sections_look_like(
+    configure: Configure, sections: list[AnnData], tmp_path: Path
+) -> None:
+    """Of those alone: other validation sections make no difference."""
+    trained = run(configure, sections[:2], sections[2:], tmp_path / "run", trainer__max_epochs=1)
+    other, _ = prepare(configure(), sections[:2], sections[1:], GENES, split(sections))
+    whole, _ = prepare(configure(), sections, [], GENES, split(sections))
+    features = [np.asarray(s.obsm[keys.features("efficientnet_lite0")]) for s in sections]
+    for reference in (trained.reference, other.reference, whole.reference):
+        assert reference is not None
+    np.testing.assert_array_equal(trained.reference.mean, other.reference.mean)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(trained.reference.quantiles, other.reference.quantiles)  # type: ignore[union-attr]
+    assert not np.array_equal(trained.reference.mean, whole.reference.mean)  # type: ignore[union-attr]
+    assert (trained.reference.percentile(-features[2]) == 100).all()  # type: ignore[union-attr]
+    assert trained.reference.percentile(features[2]).mean() < 80  # type: ignore[union-attr]
+
+
 def test_gene_ids_come_along_from_whichever_section_has_them(configure: Configure, sections: list[AnnData]) -> None:
     sections[1].var[keys.GENE_IDS] = pd.Categorical([f"ENSG{gene}" for gene in sections[1].var_names])
     sections[2].var[keys.GENE_IDS] = "other"

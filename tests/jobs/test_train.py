@@ -85,6 +85,14 @@ def test_folds_are_judged_beside_the_baselines_and_the_model_tells_of_them(
     pd.testing.assert_series_equal(
         final.panel[keys.HELDOUT_PCC], by_gene.mean(axis=1).reindex(final.panel.index), check_names=False, rtol=1e-4
     )
+    np.testing.assert_allclose(final.panel[keys.HELDOUT_PCC_MIN], by_gene.min(axis=1)[final.panel.index], rtol=1e-4)
+    told = (final.panel[keys.HELDOUT_PCC] >= 0.4) & (final.panel[keys.HELDOUT_PCC_MIN] >= 0.2)
+    assert final.panel[keys.RELIABLE].tolist() == told.tolist()
+    assert final.reference is not None
+    warned = f"{told.sum()} of 6 genes are reliable" in (run / "train.log").read_text()
+    assert warned == (told.sum() < 3)
+    fold = store.load(run / "folds" / "patient_A" / "model").panel
+    np.testing.assert_allclose(fold[keys.HELDOUT_PCC], fold[keys.HELDOUT_PCC_MIN])  # its one section
     assert "patient B" in (run / "train.log").read_text()  # the check, which came before the folder was there
     assert "patient A" not in (run / "model" / "config.json").read_text()
     for name in ("curves.png", "hierarchy.png", "folds/patient_A/genes-A.png", "folds/patient_A/curves.png"):
@@ -93,6 +101,15 @@ def test_folds_are_judged_beside_the_baselines_and_the_model_tells_of_them(
     assert "**Optimistic**" not in card
     assert "| **mean** | PCA+ridge |" in card
     assert yaml.safe_load((run / "config.yaml").read_text())["trainer"]["max_epochs"] == 1
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_model_that_no_section_judged_says_nothing_of_its_genes(configure: Configure, cohort: Path) -> None:
+    changes = PATIENTS | {"split__method": "none", "split__validation": "none", "trainer__max_epochs": 1}
+    config = configure(data__root=str(cohort), **changes)
+    assert train(config).empty
+    panel = store.load(config.output / "model").panel
+    assert not {keys.HELDOUT_PCC, keys.HELDOUT_PCC_MIN, keys.RELIABLE} & set(panel)
 
 
 @pytest.mark.usefixtures("cached")
