@@ -192,7 +192,7 @@ def test_a_neighbouring_section_is_alike_and_other_tissue_is_not(shared: Path) -
     found = fit(known, np.concatenate([s.obsm[keys.SPATIAL] for s in sections[:2]]))
     assert found is not None
     held = found.percentile(sections[2].obsm[keys.features(ENCODER)])
-    assert 35 < held.mean() < 65
+    assert 25 < held.mean() < 75
     assert ood.unlike(held) < 0.1
     assert ood.unlike(found.percentile(other.obsm[keys.features(ENCODER)])) > 0.9
     assert sum(tensor.nbytes for tensor in found.tensors().values()) < 500_000
