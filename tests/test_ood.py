@@ -183,7 +183,7 @@ def test_a_warning_where_many_spots_are_far(n: int, said: str | None) -> None:
 @pytest.mark.slow
 def test_a_neighbouring_section_is_alike_and_other_tissue_is_not(shared: Path) -> None:
     """her2st C4 and C5 as training tissue; C6; and a section of other tissue."""
-    sections = [genar.read.st(shared / "data/her2st", name, mpp=0.687) for name in ("C4", "C5", "C6")]
+    sections = [genar.read.st(shared / "data/her2st", name, mpp=0.687)[::2].copy() for name in ("C4", "C5", "C6")]
     for section in sections:
         genar.pp.embed(section, tile_um=154)
     other = genar.pp.spots(shared / "data/wsi/CMU-1-Small-Region.svs", "st", tile_um=154)

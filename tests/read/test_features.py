@@ -185,7 +185,7 @@ def test_a_file_of_clam_beside_its_patches(tmp_path, slide, attributes, side, fo
 
 def test_a_file_of_clam_alone(tmp_path, slide):
     path = clam(tmp_path / "h5_files" / "s.h5")
-    with pytest.raises(DataError, match=r"how wide its tiles are; put CLAM's patches/<slide>.h5 beside .*tile_um=128"):
+    with pytest.raises(DataError, match=r"how wide its tiles are; put CLAM's patches/<slide>.h5 beside .*tile_um=154"):
         read.features(path, slide, encoder="uni", wanted_um=256 * MPP)
     spots = read.features(path, slide, encoder="uni", tile_um=256 * MPP)
     np.testing.assert_allclose(spots.obsm["spatial"], grid(256) + 128)
