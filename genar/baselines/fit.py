@@ -4,12 +4,13 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from genar.data.spots import SpotTable
 
@@ -29,7 +30,7 @@ class Recipe:
     Parameters
     ----------
     lr, weight_decay
-        Of AdamW; the learning rate is constant.
+        Of AdamW; the learning rate is constant, and only matrices decay.
     batch_size
         Spots a step.
     max_epochs
@@ -38,6 +39,8 @@ class Recipe:
         Epochs without a lower loss of the left-out spots after which training stops.
     clip
         Norm to which gradients are clipped.
+    average
+        Of the running mean of the weights, which is judged and kept: what stays of it at each step.
     """
 
     lr: float = 1e-3
@@ -46,6 +49,7 @@ class Recipe:
     max_epochs: int = 200
     patience: int = 15
     clip: float = 1.0
+    average: float = 0.98
 
 
 def fit(
@@ -112,20 +116,31 @@ def train(
     """
     torch.manual_seed(seed)
     network, order = make(), np.random.default_rng(seed)
-    optimizer = torch.optim.AdamW(network.parameters(), recipe.lr, weight_decay=recipe.weight_decay)
+    running = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(recipe.average))
+    mean = cast("Network", running.module)
+    optimizer = _optimizer(network, recipe)
     best, best_epoch, kept = float("inf"), 0, network
     for epoch in range(1, (epochs or recipe.max_epochs) + 1):
         turn = order.permutation(rows)
         for start in range(0, len(turn), recipe.batch_size):
             _step(network, loss, table.batch(turn[start : start + recipe.batch_size]), optimizer, recipe.clip)
+            running.update_parameters(network)
         if held is None:
             continue
-        error = judge(network, loss, table, held)
+        error = judge(mean, loss, table, held)
         if error < best or not best_epoch:
-            best, best_epoch, kept = error, epoch, copy.deepcopy(network)
+            best, best_epoch, kept = error, epoch, copy.deepcopy(mean)
         elif epoch - best_epoch >= recipe.patience:
             break
-    return (network, epochs or recipe.max_epochs, float("nan")) if held is None else (kept, best_epoch, best)
+    return (mean, epochs or recipe.max_epochs, float("nan")) if held is None else (kept, best_epoch, best)
+
+
+def _optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
+    """Return AdamW, which decays matrices alone: a gene's level is none of its business."""
+    weights = [p for p in network.parameters() if p.ndim > 1]
+    others = [p for p in network.parameters() if p.ndim <= 1]
+    groups = [{"params": weights, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, recipe.lr)
 
 
 def _step(

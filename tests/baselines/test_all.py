@@ -12,7 +12,7 @@ from genar.data.spots import counts_of
 from tests.baselines.conftest import GENES, section, table
 
 ALL = pytest.mark.parametrize("baseline", BASELINES.values(), ids=BASELINES)
-QUICK = fit.Recipe(lr=0.01, max_epochs=15, patience=5)
+QUICK = fit.Recipe(lr=0.01, max_epochs=30, patience=5, average=0.8)
 
 
 @pytest.fixture(autouse=True)
