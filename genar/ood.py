@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from sklearn.model_selection import GroupKFold
 
+from genar.data.folds import inner_folds
 from genar.data.spots import CHUNK, SpotTable
 
 Array = NDArray[np.float32]
@@ -16,7 +16,6 @@ Array = NDArray[np.float32]
 COMPONENTS = 64  # at most
 SPOTS_EACH = 8  # training spots a component, at least: of fewer, variances and the residual are too small
 MOST_FITTED = 20_000  # training spots, which are held in memory
-FOLDS = 5  # of the sections, where there are more
 REGIONS = 5  # of a single section
 FEWEST = 8  # spots that a reference is of, at least
 FLAT = 1e-6  # share of the variance below which a direction, or what is left, counts as none
@@ -120,9 +119,7 @@ def fit(table: SpotTable, xy: NDArray[np.floating]) -> Reference | None:
     The reference; None where there are too few spots to tell, or features that are no numbers, of which nothing can be
     learnt.
     """
-    rows = np.arange(len(table))
-    if len(rows) > MOST_FITTED:
-        rows = np.sort(np.random.default_rng(0).choice(rows, MOST_FITTED, replace=False))
+    rows = table.sample(MOST_FITTED, 0)
     fold = _folds(table.section[rows], xy[rows])
     fewest = len(rows) - int(np.bincount(fold).max())
     if fewest < FEWEST:
@@ -154,14 +151,11 @@ def ood_warning(percentile: NDArray[np.floating], model: str) -> str | None:
 
 def _folds(section: NDArray[np.int64], xy: NDArray[np.floating]) -> NDArray[np.int64]:
     """Return which part each spot is left out with, int [N]."""
-    names, own = np.unique(section, return_inverse=True)
-    if len(names) == 1:
+    if len(np.unique(section)) == 1:
         regions = min(REGIONS, len(np.unique(xy, axis=0)))
         return np.asarray(KMeans(regions, n_init=1, random_state=0).fit_predict(xy), dtype=np.int64)
-    if len(names) <= FOLDS:
-        return np.asarray(own, dtype=np.int64)
     fold = np.empty(len(section), dtype=np.int64)
-    for number, (_, held) in enumerate(GroupKFold(FOLDS).split(section, groups=section)):
+    for number, (_, held) in enumerate(inner_folds(section)):
         fold[held] = number
     return fold
 

@@ -97,7 +97,7 @@ def measure(config: TrainConfig, data: Data, run: str) -> dict[str, float]:
     start = time.perf_counter()
     model = train_one(config, data, run, Path("runs") / "forms" / f"{run}-{time.time_ns()}")
     seconds = time.perf_counter() - start
-    table, _ = evaluate(model, data.of(split.train | split.validation), [test])
+    table, _ = evaluate(model, data.of(split.learnt), [test])
     found = table.drop(columns="section").set_index("method").loc["GenAR"].to_dict()
     genes = model.panel.index
     measured = counts_of(test, genes)

@@ -14,6 +14,7 @@ from sklearn.preprocessing import normalize
 
 import genar
 from genar import keys, ood
+from genar.data.folds import FOLDS
 from genar.data.spots import SpotTable
 from genar.ood import Reference, fit, ood_warning
 
@@ -141,7 +142,7 @@ def test_a_single_section_is_left_out_by_regions() -> None:
 def test_many_sections_are_left_out_in_groups_and_each_is_whole() -> None:
     section = np.repeat(np.arange(23), np.arange(1, 24))
     fold = ood._folds(section, np.zeros((len(section), 2)))
-    assert len(np.unique(fold)) == ood.FOLDS
+    assert len(np.unique(fold)) == FOLDS
     assert all(len(np.unique(fold[section == s])) == 1 for s in range(23))
 
 

@@ -152,9 +152,8 @@ def _step(
 ) -> None:
     network.train()
     optimizer.zero_grad()
-    each = loss(network, batch)
-    weight = batch["measured"].to(each.dtype) if "measured" in batch else torch.ones_like(each)
-    ((each * weight).sum() / weight.sum().clamp(min=1)).backward()
+    total, seen = _summed(loss(network, batch), batch)
+    (total / seen.clamp(min=1)).backward()
     nn.utils.clip_grad_norm_(network.parameters(), clip)
     optimizer.step()
 
@@ -164,9 +163,19 @@ def judge(network: Network, loss: Callable[[Network, Batch], Tensor], table: Spo
     """Return the mean loss of the measured counts of some spots."""
     network.eval()
     total, seen = 0.0, 0.0
-    for start in range(0, len(rows), JUDGED):
-        batch = table.batch(rows[start : start + JUDGED])
-        each = loss(network, batch)
-        weight = batch["measured"].to(each.dtype) if "measured" in batch else torch.ones_like(each)
-        total, seen = total + float((each * weight).sum()), seen + float(weight.sum())
+    for part in chunks(len(rows)):
+        batch = table.batch(rows[part])
+        error, number = _summed(loss(network, batch), batch)
+        total, seen = total + float(error), seen + float(number)
     return total / max(seen, 1.0)
+
+
+def _summed(each: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Sum the losses [B, G] of the measured counts, and say how many these are."""
+    weight = batch["measured"].to(each.dtype) if "measured" in batch else torch.ones_like(each)
+    return (each * weight).sum(), weight.sum()
+
+
+def chunks(n: int, size: int = JUDGED) -> list[Rows]:
+    """Split the rows 0 to n - 1 into parts of no more than ``size``."""
+    return np.array_split(np.arange(n), range(size, n, size))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genar import metrics
-from genar.data.spots import SpotTable
+from genar.data.spots import SpotTable, filled
 
 logger = logging.getLogger("genar")
 
@@ -38,17 +38,14 @@ class Known:
 
         What a section did not measure has its gene's mean over the spots that measured it, 0 where none did.
         """
-        rows = np.arange(len(table))
-        if len(rows) > MOST_FITTED:
-            logger.info("the baseline is fitted to %s of %s training spots", f"{MOST_FITTED:,}", f"{len(rows):,}")
-            rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_FITTED, replace=False))
+        rows = table.sample(MOST_FITTED, seed)
+        if len(rows) < len(table):
+            logger.info("the baseline is fitted to %s of %s training spots", f"{len(rows):,}", f"{len(table):,}")
         section = table.section[rows]
-        logs = metrics.log_counts(table.counts[rows])
-        seen = table.measured[section]
-        mean = (logs * seen).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-        return cls(table.batch(rows)["features"].numpy(), np.where(seen, logs, mean), section)
+        logs = filled(metrics.log_counts(table.counts[rows]), table.measured[section])
+        return cls(table.seen(rows), logs, section)
 
 
 def features_of(table: SpotTable) -> NDArray[np.float32]:
     """Return the features of a table's spots, float32 [N, D], in memory."""
-    return np.concatenate([np.asarray(features, dtype=np.float32) for features in table.features])
+    return table.seen(np.arange(len(table)))

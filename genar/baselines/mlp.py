@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from genar.baselines.fit import JUDGED, Batch, Recipe, fit
+from genar.baselines.fit import Batch, Recipe, chunks, fit
 from genar.data.spots import SpotTable
 from genar.metrics import Prediction
 
@@ -30,7 +30,7 @@ class Standardised(nn.Module):
         self.mean: Tensor
         self.std: Tensor
         self.register_buffer("mean", torch.from_numpy(mean))
-        self.register_buffer("std", torch.from_numpy(np.where(std > 1e-6, std, np.float32(1))))
+        self.register_buffer("std", torch.from_numpy(std))
 
     def forward(self, features: Tensor) -> Tensor:
         """Standardise ``features`` [B, D]."""
@@ -75,8 +75,3 @@ def mlp_regression(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> l
 def _predict(trained: nn.Module, table: SpotTable) -> NDArray[np.float32]:
     parts = [trained(table.batch(rows)["features"]) for rows in chunks(len(table))]
     return torch.cat(parts).numpy()
-
-
-def chunks(n: int, size: int = JUDGED) -> list[NDArray[np.int64]]:
-    """Split the rows 0 to n - 1 into parts of no more than ``size``."""
-    return np.array_split(np.arange(n), range(size, n, size))

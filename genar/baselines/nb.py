@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from genar.baselines.fit import Batch, Recipe, fit
-from genar.baselines.mlp import Standardised, chunks
+from genar.baselines.fit import Batch, Recipe, chunks, fit
 from genar.data.spots import SpotTable, spots_of
 from genar.estimate import log_mean
 from genar.metrics import Prediction
@@ -34,14 +33,14 @@ class Regression(nn.Module):
     def __init__(self, table: SpotTable) -> None:
         super().__init__()
         self.condition = Condition(CONFIG, table.features[0].shape[1])
-        moments = Standardised(table)
-        self.condition.feature_mean.copy_(moments.mean)
-        self.condition.feature_std.copy_(moments.std)
-        mean = np.maximum(table.mean_counts(), 1e-3)
-        self.log_mean = nn.Linear(CONFIG.condition_width, len(mean))
+        mean, std = table.feature_moments()
+        self.condition.feature_mean.copy_(torch.from_numpy(mean))
+        self.condition.feature_std.copy_(torch.from_numpy(std))
+        level = np.maximum(table.mean_counts(), 1e-3)
+        self.log_mean = nn.Linear(CONFIG.condition_width, len(level))
         nn.init.zeros_(self.log_mean.weight)
-        self.log_mean.bias.data.copy_(torch.from_numpy(np.log(mean)))
-        self.log_dispersion = nn.Parameter(torch.zeros(len(mean)))
+        self.log_mean.bias.data.copy_(torch.from_numpy(np.log(level)))
+        self.log_dispersion = nn.Parameter(torch.zeros(len(level)))
         self.law = NegativeBinomial(CONFIG, max(1, int(table.counts.max(initial=0))), 2)
 
     def forward(self, batch: Batch) -> Tensor:

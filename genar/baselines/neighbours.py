@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.neighbors import NearestNeighbors
 
-from genar.baselines.folds import inner_folds
 from genar.baselines.known import Known, features_of
 from genar.baselines.reduce import components_of, reduction
+from genar.data.folds import inner_folds
 from genar.data.spots import SpotTable
 from genar.metrics import Prediction
 

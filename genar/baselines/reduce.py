@@ -6,7 +6,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genar.baselines.folds import Rows
+from genar.data.folds import Rows
 
 COMPONENTS = 256
 

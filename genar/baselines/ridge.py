@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from genar.baselines.folds import Rows, inner_folds
 from genar.baselines.known import Known, features_of
 from genar.baselines.reduce import components_of, reduction
+from genar.data.folds import Rows, inner_folds
 from genar.data.spots import SpotTable
 from genar.metrics import Prediction
 

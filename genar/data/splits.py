@@ -89,9 +89,14 @@ class Split(BaseModel):
         sides = self.model_dump(exclude={"patients"})
         return hashlib.sha256(json.dumps(sides, sort_keys=True).encode()).hexdigest()
 
+    @property
+    def learnt(self) -> dict[str, str]:
+        """What was learnt from or stopped the training: name and fingerprint."""
+        return self.train | self.validation
+
     def merged(self) -> "Split":
         """Return the split with the validation sections among those that are trained on."""
-        return self.model_copy(update={"train": self.train | self.validation, "validation": {}})
+        return self.model_copy(update={"train": self.learnt, "validation": {}})
 
     @property
     def shared(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from genar.slide.section import metadata
 
 Array = NDArray[np.float32]
 CHUNK = 8192  # spots whose features are read at once
+FLAT = 1e-6  # standard deviation up to which a feature counts as one that never varies
 
 
 def position(spots: AnnData, name: PositionName) -> Array:
@@ -232,18 +233,28 @@ class SpotTable(Dataset[dict[str, Tensor]]):
         """Return a batch as the network takes it."""
         return spots_of(self.batch(np.arange(*rows.indices(len(self)))), device)
 
+    def sample(self, most: int, seed: int) -> NDArray[np.int64]:
+        """Return all rows, or ``most`` that the seed draws of more, rising."""
+        if len(self) <= most:
+            return np.arange(len(self))
+        return np.sort(np.random.default_rng(seed).choice(len(self), most, replace=False))
+
     def plain_features(self, rows: NDArray[np.int64]) -> Array:
         """Return the features of some spots' tiles as they are, float32 [B, D]."""
         return self._features(rows, np.searchsorted(self.start, rows, side="right") - 1, None)
 
     def feature_moments(self) -> tuple[Array, Array]:
-        """Return the mean and standard deviation of a batch's features over all spots, float32 [D] each."""
+        """Return the mean and standard deviation of a batch's features over all spots, float32 [D] each.
+
+        The deviation of a feature that never varies is 1: what another slide has there is not blown up.
+        """
         size = CHUNK // (1 + self.neighbours.shape[1])
         rows = [np.arange(start, min(start + size, len(self))) for start in range(0, len(self), size)]
         total = sum(self.seen(part).sum(axis=0, dtype=np.float64) for part in rows)
         mean = np.asarray(total) / len(self)
         squares = sum(np.square(self.seen(part) - mean).sum(axis=0) for part in rows)
-        return mean.astype(np.float32), np.sqrt(np.asarray(squares) / len(self)).astype(np.float32)
+        std = np.sqrt(np.asarray(squares) / len(self)).astype(np.float32)
+        return mean.astype(np.float32), np.where(std > FLAT, std, np.float32(1))
 
     def seen(self, rows: NDArray[np.int64], views: NDArray[np.int64] | None = None) -> Array:
         """Return the features of a batch alone, float32 [B, D], or [B, 2D] with the context."""
@@ -278,6 +289,12 @@ class SpotTable(Dataset[dict[str, Tensor]]):
                 augmented = np.flatnonzero(views[here])
                 found[here[augmented]] = self.views[s][own[augmented], views[here[augmented]] - 1]
         return found
+
+
+def filled(values: NDArray[np.float64], measured: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Put each gene's mean over the spots that measured it, 0 where none did, in place of what was not: [N, G]."""
+    mean = (values * measured).sum(axis=0) / np.maximum(measured.sum(axis=0), 1)
+    return np.where(measured, values, mean)
 
 
 def spots_of(batch: dict[str, Tensor], device: torch.device | str) -> Spots:

@@ -100,7 +100,7 @@ def _draw(result: Evaluation, name: str, section: AnnData, prediction: Predictio
     own = result.genes[(result.genes["section"] == name) & (result.genes["method"] == GENAR)]
     at, shown = panel.get_indexer(pd.Index(own["gene"])), list(own["gene"])
     return draw_genes(
-        counts_of(section, pd.Index(shown)), np.maximum(np.exp2(prediction.log[:, at]) - 1, 0), shown, own["pcc"],
+        counts_of(section, pd.Index(shown)), Prediction.of_log(prediction.log[:, at]).counts, shown, own["pcc"],
         title=name,
     )  # fmt: skip
 

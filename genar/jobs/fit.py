@@ -108,7 +108,7 @@ def prepare(
     network = build(info, panel)
     feature_mean, std = table.feature_moments()
     network.condition.feature_mean.copy_(torch.from_numpy(feature_mean))
-    network.condition.feature_std.copy_(torch.from_numpy(np.where(std > 1e-6, std, np.float32(1))))
+    network.condition.feature_std.copy_(torch.from_numpy(std))
     if config.model.library_size:
         network.condition.log_library_mean.fill_(float(table.log_library_size.mean()))
     if config.model.linear:
@@ -122,9 +122,7 @@ def prepare(
 
 def _hierarchy(config: TrainConfig, table: SpotTable, genes: pd.Index) -> tuple[np.ndarray, Hierarchy]:
     """Cluster the genes on some of the training spots."""
-    rows = np.arange(len(table))
-    if len(rows) > MOST_CLUSTERED:
-        rows = np.sort(np.random.default_rng(config.seed).choice(rows, MOST_CLUSTERED, replace=False))
+    rows = table.sample(MOST_CLUSTERED, config.seed)
     counts = np.where(table.measured[table.section[rows]], table.counts[rows].astype(np.float32), np.nan)
     settings = config.hierarchy
     return grouping.build(counts, genes, settings.method, settings.scales, config.seed, settings.file)

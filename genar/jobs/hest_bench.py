@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from genar import keys, metrics
 from genar.baselines.hest import hest_ridge
 from genar.encoders.cache import default_cache, features
+from genar.metrics.correlation import mean_pcc
 from genar.read.hest_bench import Fold, Sample, Task
 from genar.read.hest_bench import tasks as find_tasks
 from genar.read.hest_sample import as_section, log1p, side_um
@@ -114,7 +115,7 @@ def fold_score(predicted: NDArray[np.floating], measured: NDArray[np.floating]) 
     A gene whose prediction or measurement does not vary has no correlation, and counts as 0.
     """
     by_gene = metrics.pearson(predicted.astype(np.float64), measured)
-    return Score(float(np.nan_to_num(by_gene, nan=0.0).mean()), by_gene, int(np.isnan(by_gene).sum()))
+    return Score(mean_pcc(by_gene), by_gene, int(np.isnan(by_gene).sum()))
 
 
 def means(folds: pd.DataFrame) -> pd.Series:

@@ -4,17 +4,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.linalg import solve
-from sklearn.model_selection import GroupKFold, LeaveOneGroupOut
 from torch import Tensor
 
-from genar.data.spots import SpotTable
+from genar.data.folds import inner_folds
+from genar.data.spots import SpotTable, filled
 from genar.model.decoder import Decoder
 from genar.model.tilt import phi, tilted
 
 Array = NDArray[np.float64]
 
 ALPHAS = np.geomspace(1e3, 1e5, 9)
-FOLDS = 5  # of the training sections, or of the spots of a single one
 MOST_ROWS, MOST_CALIBRATED = 20_000, 2_000  # spots, each view of one counting, and spots without views
 POSITIONS = 50  # calibrated at once
 STEPS = 30
@@ -44,15 +43,10 @@ def fit_linear(network: Decoder, table: SpotTable, views: int, seed: int) -> flo
     The penalty.
     """
     assert network.tilt is not None
-    rows = np.arange(len(table))
-    if len(rows) * (views + 1) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(rows, MOST_ROWS // (views + 1), replace=False))
+    rows = table.sample(MOST_ROWS // (views + 1), seed)
     x = np.stack([_standard(network, table, rows, view) for view in range(views + 1)])
     values, known = _targets(network, table, rows)
-    goal = phi(values).double().numpy()
-    weight = known.numpy()
-    mean = (goal * weight).sum(axis=0) / np.maximum(weight.sum(axis=0), 1)
-    goal = np.where(weight, goal, mean)
+    goal = filled(phi(values).double().numpy(), known.numpy())
     left_out, alpha = _cross_fitted(x, goal, table.section[rows])
     w, bias = _ridge(x, goal, [alpha])[0]
     some = slice(None) if len(rows) <= MOST_CALIBRATED else np.linspace(0, len(rows) - 1, MOST_CALIBRATED).astype(int)
@@ -79,11 +73,8 @@ def _targets(network: Decoder, table: SpotTable, rows: NDArray[np.int64]) -> tup
 
 def _cross_fitted(x: NDArray[np.float32], goal: Array, section: NDArray[np.int64]) -> tuple[Array, float]:
     """Return what is predicted of left-out spots, [N, P], with the penalty that does best there."""
-    sections = len(np.unique(section))
-    splitter = LeaveOneGroupOut() if 1 < sections <= FOLDS else GroupKFold(FOLDS)
-    groups = section if sections > 1 else np.arange(len(section))
     predicted = np.empty((len(ALPHAS), *goal.shape))
-    for train, held in splitter.split(goal, groups=groups):
+    for train, held in inner_folds(section):
         for i, (w, bias) in enumerate(_ridge(x[:, train], goal[train], ALPHAS)):
             predicted[i, held] = x[0, held] @ w + bias
     best = int(np.square(predicted - goal).mean(axis=(1, 2)).argmin())

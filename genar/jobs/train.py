@@ -192,7 +192,7 @@ def judge(config: TrainConfig, data: Data, run: str, folder: Path) -> tuple[pd.D
         table, by_gene = (pd.read_csv(path, float_precision="round_trip", converters=names) for path in paths)
         return table, by_gene.set_index("gene")
     split, model = data.runs[run], load_model(folder / MODEL)
-    known = data.of(split.train | split.validation)
+    known = data.of(split.learnt)
     table, by_gene = evaluate(model, known, data.of(split.test), folder, config.trainer.device)
     logger.info("held out: %s\n%s", ", ".join(split.test), table.round(3).to_string(index=False))
     if run != FINAL:

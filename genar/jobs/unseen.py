@@ -42,7 +42,7 @@ def gather(
 ) -> Sections:
     """Read the sections that are judged on and those that the model learnt from, with features."""
     split, info = model.info.split, model.info
-    learnt = {} if split is None else split.train | split.validation
+    learnt = {} if split is None else split.learnt
     sources = find(data)
     select(sources, names, "--sections")
     wanted = [s for s in sources if names is None or s.name in names or s.name in learnt]
@@ -68,6 +68,7 @@ def gather(
     if not found.unseen:
         why = f"it learnt from all sections of {data}, or was stopped by them"
         raise ModelError(info.name, why, "give sections that it never saw, or add --seen to see how well it remembers")
+    logger.info("judged on %s", ", ".join(found.unseen))
     found.warnings += _said(model, found, shared)
     return found
 
@@ -98,7 +99,7 @@ def _with_features(section: AnnData, model: Model, weights: Path | None, cache: 
 
 def _said(model: Model, found: Sections, shared: list[str]) -> list[str]:
     """List what a reader of the figures should know."""
-    said, names = [], ", ".join(found.unseen)
+    said = []
     remembered = [name for name in found.unseen if name in found.known]
     if model.info.split is None:
         said.append(
@@ -110,11 +111,10 @@ def _said(model: Model, found: Sections, shared: list[str]) -> list[str]:
         said.append(f"{', '.join(shared)}: of patients that the model learnt from, so the figures are optimistic")
     lacking = {n: int((~model.panel.index.isin(s.var_names)).sum()) for n, s in found.unseen.items()}
     said += [f"section {n} did not measure {k} of the {len(model.panel)} genes" for n, k in lacking.items() if k]
-    logger.info("judged on %s", names)
     return said
 
 
 def all_known(model: Model, found: Sections) -> bool:
     """Tell whether all sections that the model learnt from are at hand."""
     split = model.info.split
-    return split is not None and len(found.known) == len(split.train | split.validation)
+    return split is not None and len(found.known) == len(split.learnt)

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from genar.metrics.correlation import mean_pcc, top_pcc
+from genar.metrics.correlation import TOPS, mean_pcc, top_pcc
 from genar.metrics.errors import difference
 from genar.metrics.values import Numbers
 
-TOPS = (10, 50, 200)
 FLAT = 1e-12  # variance over mean square at which rounding cannot be told from variation
 CELLS = 1 << 23  # of an array that is held at once
 

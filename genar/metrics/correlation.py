@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from genar.metrics.ranks import average_ranks
 from genar.metrics.values import Numbers, constant
 
+TOPS = (10, 50, 200)  # k of the PCC-k that are reported
+
 
 def pearson(predicted: Numbers, measured: Numbers) -> NDArray[np.float64]:
     """Return each gene's Pearson correlation over spots, NaN where either side is constant.

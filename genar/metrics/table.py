@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from genar.metrics.correlation import binned_pcc, mean_pcc, pearson, ranked_pcc, top_pcc
+from genar.metrics.correlation import TOPS, binned_pcc, mean_pcc, pearson, ranked_pcc, top_pcc
 from genar.metrics.errors import library_size_pearson, precision_recall_f1
 from genar.metrics.genes import by_gene
 from genar.metrics.negative_binomial import Training
@@ -14,8 +14,6 @@ from genar.metrics.prediction import Prediction, log_counts
 from genar.metrics.spatial import Neighbours, morans_agreement
 from genar.metrics.values import Numbers
 from genar.metrics.vocabulary import distinct, unused
-
-TOPS = (10, 50, 200)
 
 
 def summary(predicted_log: NDArray[np.floating], measured_counts: ArrayLike) -> dict[str, float]:

@@ -86,7 +86,7 @@ class BlockCausal(Decoder):
                 x, caches[i] = self.through(i, x, modulation, past=caches[i])
             out = self.read_out(x, modulated, identity, slice(self.starts[k], self.starts[k + 1]))
             if k == 0 and choice.paths > 1:  # up to here the paths of a spot are one
-                modulated = self.modulated(spots, choice.paths)
+                modulated = modulated.repeated(choice.paths)
                 caches = [_copy(cache, choice.paths) for cache in caches]
                 out = out.repeat_interleave(choice.paths, dim=0)
             values.append(self.choose(out, choice, k))

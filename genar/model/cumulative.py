@@ -71,7 +71,7 @@ class Cumulative(Decoder):
 
     def free_run(self, spots: Spots, choice: Choice) -> list[Tensor]:
         """Return the outputs [B n, s_k, C] of every scale when each takes the values of those before."""
-        modulated = self.modulated(spots, choice.paths)
+        modulated = self.modulated(spots).repeated(choice.paths)
         known: list[Tensor] = []
         outputs: list[Tensor] = []
         handed: Tensor | None = None

@@ -65,6 +65,15 @@ class Modulated(NamedTuple):
     head: tuple[Tensor, Tensor]
     linear: Tensor | None = None
 
+    def repeated(self, copies: int) -> "Modulated":
+        """Return the same for ``copies`` of each spot, one after another."""
+        if copies == 1:
+            return self
+        blocks = [tuple(m.repeat_interleave(copies, dim=0) for m in block) for block in self.blocks]
+        scale, shift = (t.repeat_interleave(copies, dim=0) for t in self.head)
+        linear = None if self.linear is None else self.linear.repeat_interleave(copies, dim=0)
+        return Modulated(blocks, (scale, shift), linear)
+
 
 class Decoder(nn.Module, ABC):
     """Counts of a panel of genes, decoded over the scales of a hierarchy.
@@ -178,17 +187,13 @@ class Decoder(nn.Module, ABC):
         high = (low + 1).clamp(max=self.max_count)
         return torch.lerp(self.token(low.long()), self.token(high.long()), (values - low).unsqueeze(-1))
 
-    def modulated(self, spots: Spots, copies: int = 1) -> Modulated:
-        """Return what ``spots`` do to each block and to the outputs, for ``copies`` of each spot."""
+    def modulated(self, spots: Spots) -> Modulated:
+        """Return what ``spots`` do to each block and to the outputs."""
         condition = self.condition(spots)
         scale, shift = self.head_modulation(condition).unsqueeze(1).chunk(2, dim=-1)
-
-        def copy(t: Tensor) -> Tensor:
-            return t if copies == 1 else t.repeat_interleave(copies, dim=0)
-
-        blocks = [tuple(copy(m) for m in block.modulate(condition)) for block in self.blocks]  # type: ignore[operator]
-        linear = None if self.tilt is None else copy(self.tilt.means(self.condition.standard(spots.features)))
-        return Modulated(blocks, (copy(1 + scale), copy(shift)), linear)
+        blocks = [block.modulate(condition) for block in self.blocks]  # type: ignore[operator]
+        linear = None if self.tilt is None else self.tilt.means(self.condition.standard(spots.features))
+        return Modulated(blocks, (1 + scale, shift), linear)
 
     def read_out(self, x: Tensor, modulated: Modulated, identity: Tensor | None, rows: slice) -> Tensor:
         """Turn hidden states [B, S, d] into outputs [B, S, C]: AdaLN by the condition, FiLM by the genes' identity.

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from genar import keys
 from genar.errors import DataError
+from genar.pl.colours import BLUE, GREEN, VERMILION
 from genar.pl.figure import Picture
 from genar.pl.section import extent_of, one_section
 
-COLOURS = {"best": "#009E73", "median": "#0072B2", "worst": "#D55E00"}  # of Okabe and Ito's palette
+COLOURS = {"best": GREEN, "median": BLUE, "worst": VERMILION}
 LABEL = "log$_2$(count + 1)"
 
 

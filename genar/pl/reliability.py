@@ -10,13 +10,14 @@ from matplotlib.ticker import MaxNLocator
 
 from genar import keys
 from genar.errors import DataError
+from genar.pl.colours import BLUE, VERMILION
 from genar.pl.figure import new_axes
 from genar.reliability import MEAN_PCC, WORST_PCC
 
 if TYPE_CHECKING:
     from genar.store import Model
 
-RELIABLE, UNRELIABLE = "#0072B2", "#D55E00"  # of Okabe and Ito's palette, which colour-blind readers tell apart
+RELIABLE, UNRELIABLE = BLUE, VERMILION
 NEEDED = (keys.HELDOUT_PCC, keys.HELDOUT_PCC_MIN, keys.RELIABLE)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
+from genar.pl.colours import PALETTE
 from genar.pl.figure import Picture
 
 SHOWN = ("PCC-10", "PCC-50", "PCC-200", "PCC", "MSE", "MAE")
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")  # Okabe and Ito's
 
 
 def scores(table: pd.DataFrame, figures: Sequence[str] = SHOWN) -> Figure:
@@ -29,7 +29,7 @@ def scores(table: pd.DataFrame, figures: Sequence[str] = SHOWN) -> Figure:
     figure = Picture(figsize=(2.1 * len(figures), 1.2 + 0.35 * len(methods)), layout="constrained", dpi=150)
     for ax, name in zip(figure.subplots(1, len(figures), sharey=True, squeeze=False)[0], figures, strict=True):
         for row, method in enumerate(methods):
-            values, colour = table.loc[table["method"] == method, name], COLOURS[row % len(COLOURS)]
+            values, colour = table.loc[table["method"] == method, name], PALETTE[row % len(PALETTE)]
             ax.plot(values, [row] * len(values), "o", ms=4, color=colour, alpha=0.6, mew=0)
             ax.plot([values.mean()] * 2, [row - 0.3, row + 0.3], color=colour, lw=2)
         ax.set_title(name, fontsize=8)

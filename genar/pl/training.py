@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from genar import keys
 from genar.errors import DataError
+from genar.pl.colours import BLUE, VERMILION
 from genar.pl.figure import Picture
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 NAMED = 300  # a larger panel's genes are too many to read their names
 ROW_PT, LARGEST_NAME_PT = 5.6, 8.0  # height of a gene's row in a large panel, and of its name in a small one
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.6"  # of Okabe and Ito's palette, which colour-blind readers tell apart
+GREY = "0.6"
 TITLES = {"loss": "training loss", "pcc": "held-out PCC", "nll": "held-out NLL"}
 
 
@@ -202,7 +203,7 @@ def _curve(ax: Axes, time: NDArray[np.float64], values: pd.Series, name: str) ->
         ax.plot(x, y, color=GREY, lw=0.6, alpha=0.7)
         x, y = mean.index.to_numpy(), mean.to_numpy()
     dots = "o" if len(x) <= (60 if name.startswith("val_") else 3) else ""
-    ax.plot(x, y, color=ORANGE if name.startswith("val_") else BLUE, lw=1.6, marker=dots, ms=3)
+    ax.plot(x, y, color=VERMILION if name.startswith("val_") else BLUE, lw=1.6, marker=dots, ms=3)
     title = "learning rate" if name.startswith("lr") else TITLES.get(name.removeprefix("val_"), name)
     ax.set_ylabel(title, fontsize=8)
     if name == "loss" and y.min() > 0 and np.max(values) > 20 * y.min():

@@ -7,8 +7,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genar import metrics
-from genar.baselines import folds, ridge
+from genar.baselines import ridge
 from genar.baselines.known import Known, features_of
+from genar.data import folds
 from genar.errors import DataError
 from tests.baselines.conftest import FEATURES, section, table
 

@@ -1,7 +1,8 @@
 import pandas as pd
 from matplotlib.colors import to_hex
 
-from genar.pl.scores import COLOURS, scores
+from genar.pl.colours import PALETTE
+from genar.pl.scores import scores
 
 
 def test_a_point_a_section_and_a_bar_at_their_mean() -> None:
@@ -16,4 +17,4 @@ def test_a_point_a_section_and_a_bar_at_their_mean() -> None:
     points, bar, _, other = mse.get_lines()
     assert list(points.get_xdata()) == [1.0, 2.0]
     assert (bar.get_xdata()[0], other.get_xdata()[0]) == (1.5, 4.0)
-    assert to_hex(other.get_color()).upper() == COLOURS[1]
+    assert to_hex(other.get_color()).upper() == PALETTE[1]

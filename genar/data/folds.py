@@ -1,4 +1,4 @@
-"""Inner folds, by which a baseline chooses what it cannot fit."""
+"""Inner folds, by which what cannot be fitted is chosen on training spots alone."""
 
 import numpy as np
 from numpy.typing import NDArray
