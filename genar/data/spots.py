@@ -121,6 +121,8 @@ class SpotTable(Dataset[dict[str, Tensor]]):
         Name of each slide.
     context
         Whether the mean of the neighbours' features stands beside the spot's own in a batch.
+    fold
+        The inner fold of each spot, int64 [N], where a linear path was fitted without each in turn.
     """
 
     features: tuple[Array, ...]
@@ -134,6 +136,7 @@ class SpotTable(Dataset[dict[str, Tensor]]):
     measured: NDArray[np.bool_]
     names: tuple[str, ...]
     context: bool = False
+    fold: NDArray[np.int64] | None = None
 
     @classmethod
     def of(
@@ -222,6 +225,8 @@ class SpotTable(Dataset[dict[str, Tensor]]):
             "counts": self.counts[rows].astype(np.int32),
             "section": section,
         }
+        if self.fold is not None:
+            found["fold"] = self.fold[rows]
         if self.neighbours.shape[1] and not self.context:
             found["neighbour_features"] = self._neighbours(rows, section, None)
             found["neighbour_offsets"] = self.offsets[rows]

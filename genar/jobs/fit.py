@@ -4,6 +4,7 @@ import json
 import logging
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -112,7 +113,8 @@ def prepare(
     if config.model.library_size:
         network.condition.log_library_mean.fill_(float(table.log_library_size.mean()))
     if config.model.linear:
-        alpha = fit_linear(network, table, config.tiles.views, config.seed)
+        alpha, fold = fit_linear(network, table, config.tiles.views, config.seed)
+        table = replace(table, fold=fold)
         logger.info("the linear path has penalty %.3g", alpha)
     # as on a new slide, whose depth is not known
     held_out = SpotTable.of(validation, genes, encoder, config.model, info.library_size) if validation else None

@@ -1,5 +1,7 @@
 """The linear path of a network (:mod:`genar.model.tilt`), fitted to the training spots before the decoder is."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,11 +18,11 @@ Array = NDArray[np.float64]
 ALPHAS = np.geomspace(1e3, 1e5, 9)
 MOST_ROWS, MOST_CALIBRATED = 20_000, 2_000  # spots, each view of one counting, and spots without views
 POSITIONS = 50  # calibrated at once
-STEPS = 30
+STEPS, DAMPING, FLAT_ENOUGH = 20, 1e-3, 1e-4
 LEAST_VARIANCE = 0.02  # of phi around its prediction, to start from
 
 
-def fit_linear(network: Decoder, table: SpotTable, views: int, seed: int) -> float:
+def fit_linear(network: Decoder, table: SpotTable, views: int, seed: int) -> tuple[float, NDArray[np.int64]]:
     """Fit the linear path of a network in place.
 
     Every position's phi(c) = log2(c + 1), of its group's mean count, is regressed on the standardised features, in
@@ -40,14 +42,19 @@ def fit_linear(network: Decoder, table: SpotTable, views: int, seed: int) -> flo
 
     Returns
     -------
-    The penalty.
+    alpha
+        The penalty.
+    fold
+        The inner fold of each spot, int64 [N]. The path of each, fitted without it, is left in the network for its
+        training.
     """
     assert network.tilt is not None
     rows = table.sample(MOST_ROWS // (views + 1), seed)
     x = np.stack([_standard(network, table, rows, view) for view in range(views + 1)])
     values, known = _targets(network, table, rows)
     goal = filled(phi(values).double().numpy(), known.numpy())
-    left_out, alpha = _cross_fitted(x, goal, table.section[rows])
+    parts = inner_folds(table.section[rows])
+    left_out, alpha, network.tilt.folds = _cross_fitted(x, goal, parts)
     w, bias = _ridge(x, goal, [alpha])[0]
     some = slice(None) if len(rows) <= MOST_CALIBRATED else np.linspace(0, len(rows) - 1, MOST_CALIBRATED).astype(int)
     shape = _calibrated(torch.from_numpy(left_out[some]).float(), values[some], known[some], network.tilt.phi.cpu())
@@ -55,7 +62,16 @@ def fit_linear(network: Decoder, table: SpotTable, views: int, seed: int) -> flo
         network.tilt.get_buffer(buffer).copy_(torch.from_numpy(fitted))
     for buffer, of_positions in zip(("offset", "slope", "width"), shape, strict=True):
         network.tilt.get_buffer(buffer).copy_(of_positions)
-    return alpha
+    return alpha, _folds(table, rows, [held for _, held in parts])
+
+
+def _folds(table: SpotTable, rows: NDArray[np.int64], held: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return each spot's fold, [N], from the places among ``rows`` that each fold holds."""
+    found = np.zeros(len(table), dtype=np.int64)
+    for i, part in enumerate(held):
+        whole = len(table.names) > 1  # sections, with the spots that were not drawn
+        found[np.isin(table.section, table.section[rows[part]]) if whole else rows[part]] = i
+    return found
 
 
 def _standard(network: Decoder, table: SpotTable, rows: NDArray[np.int64], view: int) -> NDArray[np.float32]:
@@ -71,14 +87,19 @@ def _targets(network: Decoder, table: SpotTable, rows: NDArray[np.int64]) -> tup
     return torch.cat(values, dim=1), torch.cat([k for k in known if k is not None], dim=1)
 
 
-def _cross_fitted(x: NDArray[np.float32], goal: Array, section: NDArray[np.int64]) -> tuple[Array, float]:
-    """Return what is predicted of left-out spots, [N, P], with the penalty that does best there."""
-    predicted = np.empty((len(ALPHAS), *goal.shape))
-    for train, held in inner_folds(section):
-        for i, (w, bias) in enumerate(_ridge(x[:, train], goal[train], ALPHAS)):
+def _cross_fitted(
+    x: NDArray[np.float32], goal: Array, folds: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]
+) -> tuple[Array, float, list[tuple[Tensor, Tensor]]]:
+    """Return what is predicted of left-out spots, [N, P], the penalty that does best there, and each fold's weights."""
+    predicted, fitted = np.empty((len(ALPHAS), *goal.shape)), []
+    for train, held in folds:
+        fitted.append(_ridge(x[:, train], goal[train], ALPHAS))
+        for i, (w, bias) in enumerate(fitted[-1]):
             predicted[i, held] = x[0, held] @ w + bias
     best = int(np.square(predicted - goal).mean(axis=(1, 2)).argmin())
-    return predicted[best], float(ALPHAS[best])
+    chosen = [of_alphas[best] for of_alphas in fitted]
+    of_folds = [(torch.from_numpy(w).float(), torch.from_numpy(bias).float()) for w, bias in chosen]
+    return predicted[best], float(ALPHAS[best]), of_folds
 
 
 def _ridge(x: NDArray[np.float32], goal: Array, alphas: NDArray[np.float64] | list[float]) -> list[tuple[Array, Array]]:
@@ -116,20 +137,48 @@ def _calibrated(means: Tensor, values: Tensor, known: Tensor, grid: Tensor) -> t
 def _likeliest(
     means: Tensor, first: Tensor, second: Tensor, weight: Tensor, grid: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Maximise the likelihood of some positions, which is concave in a, b and s."""
+    """Maximise the likelihood of some positions, which is concave in a, b and s.
+
+    By Newton's method with Levenberg's and Marquardt's damping: a step that makes a position less likely is taken
+    back, and tried again shorter.
+    """
     n = weight.sum(dim=0).clamp(min=1)
     variance = (((means - first).square() * weight).sum(dim=0) / n).clamp(min=LEAST_VARIANCE)
-    a, b, log_s = torch.zeros_like(variance), 1 / variance, (0.5 / variance).log()
-    free = [t.requires_grad_() for t in (a, b, log_s)]
-    search = torch.optim.LBFGS(free, max_iter=STEPS, line_search_fn="strong_wolfe")
+    tried = best = torch.stack([torch.zeros_like(variance), 1 / variance, 0.5 / variance], dim=-1)  # [P, 3]
+    least, damping = torch.full_like(n, torch.inf), torch.full_like(n, DAMPING)
+    slope, curve = torch.zeros(len(n), 3), torch.eye(3).expand(len(n), 3, 3)
+    share = weight / n
+    for _ in range(STEPS):
+        loss, gradient, hessian = _derivatives(tried, means, first, second, share, grid)
+        better = loss <= least
+        best, slope = torch.where(better[:, None], tried, best), torch.where(better[:, None], gradient, slope)
+        curve, least = torch.where(better[:, None, None], hessian, curve), torch.where(better, loss, least)
+        if slope.abs().max() < FLAT_ENOUGH:
+            break
+        damping = torch.where(better, damping / 8, damping * 8).clamp(min=1e-7)
+        ridge = torch.diag_embed(curve.diagonal(dim1=-2, dim2=-1) * damping[:, None] + 1e-9)
+        tried = best - torch.linalg.solve(curve + ridge, slope)
+        tried[:, 2] = torch.maximum(tried[:, 2], best[:, 2] / 8)  # s stays positive
+    a, b, s = best.unbind(dim=-1)
+    return a, b, s
 
-    def loss() -> Tensor:
-        search.zero_grad()
-        normaliser = tilted(means, a, b, log_s.exp(), grid).logsumexp(dim=-1)
-        each = normaliser - (a + b * means) * first + log_s.exp() * second
-        total = (each * weight / n).sum()
-        total.backward()
-        return total
 
-    search.step(loss)
-    return a.detach(), b.detach(), log_s.detach().exp()
+def _derivatives(
+    shape: Tensor, means: Tensor, first: Tensor, second: Tensor, share: Tensor, grid: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the negative log-likelihood [P] at a, b and s, ``shape`` [P, 3], its gradient and its Hessian.
+
+    They are the moments of an exponential family: in a, b and s the statistics of a spot are phi, m phi and -phi^2.
+    """
+    a, b, s = shape.unbind(dim=-1)
+    logits = tilted(means, a, b, s, grid)
+    normaliser = logits.logsumexp(dim=-1)
+    powers = torch.stack([grid**k for k in (1, 2, 3, 4)], dim=-1)
+    e1, e2, e3, e4 = ((logits - normaliser.unsqueeze(-1)).exp() @ powers).unbind(dim=-1)  # [N, P] each
+    loss = ((normaliser - (a + b * means) * first + s * second) * share).sum(dim=0)
+    statistics = [e1 - first, means * (e1 - first), second - e2]
+    gradient = torch.stack([(each * share).sum(dim=0) for each in statistics], dim=-1)
+    v11, v12, v22 = e2 - e1.square(), e1 * e2 - e3, e4 - e2.square()
+    covariance = [[v11, means * v11, v12], [means * v11, means.square() * v11, means * v12], [v12, means * v12, v22]]
+    hessian = torch.stack([torch.stack([(v * share).sum(dim=0) for v in row], dim=-1) for row in covariance], dim=-2)
+    return loss, gradient, hessian

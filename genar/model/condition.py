@@ -29,6 +29,8 @@ class Spots:
         Features of the N nearest spots, nearest first, float32 [B, N, D].
     neighbour_offsets
         Where they lie from the spot, in pitches, float32 [B, N, 2]; NaN where there is none.
+    fold
+        In training with a linear path: the inner fold that the spot belongs to, int64 [B].
     """
 
     features: Tensor
@@ -36,6 +38,7 @@ class Spots:
     log_library_size: Tensor | None = None
     neighbour_features: Tensor | None = None
     neighbour_offsets: Tensor | None = None
+    fold: Tensor | None = None
 
 
 def sinusoids(position: Tensor) -> Tensor:

@@ -192,7 +192,7 @@ class Decoder(nn.Module, ABC):
         condition = self.condition(spots)
         scale, shift = self.head_modulation(condition).unsqueeze(1).chunk(2, dim=-1)
         blocks = [block.modulate(condition) for block in self.blocks]  # type: ignore[operator]
-        linear = None if self.tilt is None else self.tilt.means(self.condition.standard(spots.features))
+        linear = None if self.tilt is None else self.tilt.means(self.condition.standard(spots.features), spots.fold)
         return Modulated(blocks, (1 + scale, shift), linear)
 
     def read_out(self, x: Tensor, modulated: Modulated, identity: Tensor | None, rows: slice) -> Tensor:

@@ -7,7 +7,8 @@ than a transformer does. The path is that regression, in the form of an exponent
 
 a Gaussian on the scale of phi, cut off at 0, whose mean follows the regression's prediction m; the first term is the
 density of the counts on that scale. It is fitted before training (:mod:`genar.jobs.linear`), stays as it is, and is
-added to the head's logits, which start at zero: the decoder learns what is left.
+added to the head's logits, which start at zero: the decoder learns what is left. What is left of the spots that taught
+the regression is less than of others, so in training the path of a spot is one fitted without the spot's section.
 """
 
 import torch
@@ -35,14 +36,24 @@ class Tilt(nn.Module):
         self.slope: Tensor
         self.width: Tensor
         self.phi: Tensor
+        self.folds: list[tuple[Tensor, Tensor]] = []  # W and w fitted without each inner fold, while training
         self.register_buffer("weight", torch.zeros(features, positions))  # W
         for name in ("bias", "offset", "slope", "width"):  # w, a, b, s
             self.register_buffer(name, torch.zeros(positions))
         self.register_buffer("phi", phi(torch.arange(max_count + 1.0)), persistent=False)
 
-    def means(self, x: Tensor) -> Tensor:
-        """Return what the regression predicts of phi, [B, P], from standardised features ``x`` [B, D]."""
-        return x @ self.weight + self.bias
+    def means(self, x: Tensor, fold: Tensor | None = None) -> Tensor:
+        """Return what the regression predicts of phi, [B, P], from standardised features ``x`` [B, D].
+
+        Of spots in an inner ``fold``, [B], what the regression that was fitted without it does.
+        """
+        if fold is None:
+            return x @ self.weight + self.bias
+        found = x.new_empty(len(x), self.weight.shape[1])
+        for i, (weight, bias) in enumerate(self.folds):
+            here = fold == i
+            found[here] = x[here] @ weight.to(x.device) + bias.to(x.device)
+        return found
 
     def logits(self, means: Tensor, rows: slice) -> Tensor:
         """Return the logits [B, R, V] of some positions, of which ``means`` [B, P] holds all."""

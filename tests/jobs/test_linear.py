@@ -1,11 +1,14 @@
 """The linear path: a ridge regression on all views, as sure of itself as left-out sections allow."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from anndata import AnnData
 from sklearn.linear_model import Ridge
 
+from genar.data.folds import inner_folds
 from genar.jobs import linear
 from genar.jobs.fit import prepare
 from genar.model.tilt import phi, tilted
@@ -43,14 +46,37 @@ def test_views_count_as_one_spot_together() -> None:
 def test_predictions_are_of_spots_that_were_left_out() -> None:
     random = np.random.default_rng(0)
     x, y = random.normal(size=(1, 90, 60)).astype(np.float32), random.normal(size=(90, 3))
-    left_out, alpha = linear._cross_fitted(x, y, np.repeat([0, 1, 2], 30))
+    left_out, alpha, of_folds = linear._cross_fitted(x, y, inner_folds(np.repeat([0, 1, 2], 30)))
     assert alpha in linear.ALPHAS
-    for held in (slice(0, 30), slice(30, 60), slice(60, 90)):
+    for held, (weight, _) in zip((slice(0, 30), slice(30, 60), slice(60, 90)), of_folds, strict=True):
         rest = np.delete(np.arange(90), held)
         ((w, bias),) = linear._ridge(x[:, rest], y[rest], [alpha])
         np.testing.assert_allclose(left_out[held], x[0, held] @ w + bias, atol=1e-6)
-    alone, _ = linear._cross_fitted(x, y, np.zeros(90, dtype=int))  # one section: folds of its spots
-    assert np.isfinite(alone).all()
+        np.testing.assert_allclose(weight, w, atol=1e-6)
+
+
+def test_in_training_the_path_of_a_spot_was_fitted_without_its_section(
+    configure: Configure, sections: list[AnnData]
+) -> None:
+    config = configure(**LINEAR)
+    model, (table, _) = prepare(config, sections, [], GENES, split(sections))
+    rows = np.arange(len(table))
+    condition = model.network.condition
+    x = condition.standard(torch.from_numpy(table.seen(rows)))
+    inside = model.network.modulated(table.spots(slice(None), "cpu")).linear
+    for number in range(3):
+        here = table.section == number
+        values = torch.cat(model.network.targets(torch.from_numpy(table.counts.astype(np.int32)))[0], dim=1)
+        fits = [Ridge(a).fit(x[~here], phi(values[~here]).numpy()).predict(x[here]) for a in linear.ALPHAS]
+        assert min(np.abs(inside[here].numpy() - fit).max() for fit in fits) < 1e-4
+    outside = model.network.modulated(replace(table, fold=None).spots(slice(None), "cpu")).linear
+    assert torch.equal(outside, model.network.tilt.means(x))
+    assert not torch.allclose(inside, outside, atol=1e-3)
+
+
+def test_the_spots_of_a_single_section_lie_in_folds(configure: Configure, sections: list[AnnData]) -> None:
+    _, (table, _) = prepare(configure(**LINEAR), sections[:1], [], GENES, split(sections[:1]))
+    assert sorted(np.unique(table.fold)) == list(range(5))
 
 
 def test_the_likeliest_shape_has_the_moments_of_the_measurement() -> None:
