@@ -21,11 +21,14 @@ COMMANDS = {
     "check": "check measured sections before training on them",
     "train": "train a model on measured sections",
     "evaluate": "judge a model on measured sections that it never saw",
+    "bench": "train GenAR and what it has to beat, and compare them",
     "encoders": "list the tile encoders",
     "import": "convert a checkpoint of the published GenAR code",
 }
 
 MODULES = {"import": "import_"}  # commands whose name is a keyword of Python
+
+SETTINGS = ("train", "bench")  # commands that take settings of a YAML file by their dotted names
 
 DESCRIPTION = """\
 Predict spatial gene expression from H&E whole-slide images. For each slide,
@@ -38,7 +41,7 @@ examples:
   genar demo
   genar predict slide.svs -o results
   genar check samples.csv
-  genar train configs/visium.yaml --data samples.csv
+  genar train visium --data samples.csv
 
 'genar COMMAND --help' tells more. For research use only, not for diagnosis."""
 
@@ -82,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     words = [_hyphens(word) for word in (sys.argv[1:] if argv is None else argv)]
     args, rest = build_parser().parse_known_args(words)
     args.debug = getattr(args, "debug", False)
-    if rest and args.command != "train":
+    if rest and args.command not in SETTINGS:
         Parser(f"genar {args.command}").error(f"unknown argument {rest[0]}")
     args.rest = rest
     quiet(debug=args.debug)

@@ -12,6 +12,10 @@ from genar.errors import ConfigError
 
 C = TypeVar("C", bound=BaseModel)
 
+YAML = (".yaml", ".yml")
+PACKAGE = Path(__file__).parents[1]
+SHIPPED = (PACKAGE / "configs", PACKAGE.parent / "configs")  # as installed, and in a checkout
+
 
 def overrides(words: Sequence[str]) -> dict[str, Any]:
     """Read ``--model.width 256`` or ``--model.width=256`` into ``{"model.width": 256}``; values are YAML.
@@ -34,6 +38,25 @@ def overrides(words: Sequence[str]) -> dict[str, Any]:
             value = rest.pop(0)
         found[name] = _yaml(value, word)
     return found
+
+
+def config_file(given: Path) -> Path:
+    """Return the file of a configuration: a YAML file, or one that comes with genar, by its name (``her2st-mini``).
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file, and none of that name.
+    """
+    if given.suffix in YAML or given.is_file():
+        return given
+    shipped = [folder for folder in SHIPPED if folder.is_dir()][0]
+    path = shipped / f"{given}.yaml"
+    if not path.is_file():
+        names = sorted(p.relative_to(shipped).with_suffix("").as_posix() for p in shipped.rglob("*.yaml"))
+        why = "there is no such file, nor a configuration of that name"
+        raise ConfigError(given, why, f"give a YAML file, or one of {', '.join(names)}")
+    return path
 
 
 def load(path: Path, schema: type[C], changes: Mapping[str, Any]) -> C:

@@ -16,19 +16,23 @@ regression and of the gene mean."""
 
 EPILOG = """\
 examples:
-  genar train configs/visium.yaml --data samples.csv -o runs/lung --name lung
-  genar train configs/hest.yaml --data hest_data --resume
-  genar train configs/her2st-mini.yaml --data her2st --model.width 128
-  genar train configs/her2st-mini.yaml --print-config"""
+  genar train visium --data samples.csv -o runs/lung --name lung
+  genar train hest --data hest_data --resume
+  genar train her2st-mini --data her2st --model.width 128
+  genar train my.yaml --print-config"""
 
-YAML = (".yaml", ".yml")
 SETTINGS = {"data": "data.root", "output": "output", "name": "name"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add = parser.add_argument
-    add("config", metavar="CONFIG", type=Path, help="YAML file")
+    add(
+        "config",
+        metavar="CONFIG",
+        type=Path,
+        help="YAML file, or the name of one that comes with genar: visium, hest, her2st-mini, paper",
+    )
     add("--data", metavar="DATA", help="folder of sections, one section, or sample sheet (data.root)")
     add("-o", "--output", metavar="DIR", help="the run folder")
     add("--name", help="name of the model")
@@ -40,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train."""
-    from genar.cli.config import dump, load, overrides
+    from genar.cli.config import YAML, config_file, dump, load, overrides
     from genar.errors import ConfigError
     from genar.jobs.config import TrainConfig
 
@@ -51,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--resume", "it contradicts --overwrite", "give one of the two")
     changes = overrides(args.rest)
     changes |= {setting: value for key, setting in SETTINGS.items() if (value := getattr(args, key)) is not None}
-    config = load(args.config, TrainConfig, changes)
+    config = load(config_file(args.config), TrainConfig, changes)
     if args.print_config:
         print(dump(config), end="")
         return 0

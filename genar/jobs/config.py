@@ -108,6 +108,8 @@ class TilesConfig(_Strict):
     ----------
     encoder
         Name of the tile encoder.
+    weights
+        File of its weights, in place of its own.
     tile_um
         Side in µm of the square around the spot that it sees.
     views
@@ -119,6 +121,7 @@ class TilesConfig(_Strict):
     """
 
     encoder: str = "efficientnet_lite0"
+    weights: Path | None = None
     tile_um: float = Field(154.0, gt=0, le=LARGEST_TILE_UM)
     views: int = Field(0, ge=0, le=100)
     batch_size: int = Field(32, ge=1)

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from genar import keys, metrics
 from genar.baselines.hest import hest_ridge
 from genar.encoders.cache import default_cache, features
+from genar.jobs.prepare import FEATURES
 from genar.metrics.correlation import mean_pcc
 from genar.read.hest_bench import Fold, Sample, Task
 from genar.read.hest_bench import tasks as find_tasks
 from genar.read.hest_sample import as_section, log1p, side_um
+from genar.slide.section import metadata
 
 
 class Score(NamedTuple):
@@ -83,9 +85,19 @@ def hest_bench(
 
 
 def read_task(
-    task: Task, encoder: str, *, weights: Path | None = None, cache: Path | None = None, device: str = "cpu"
+    task: Task,
+    encoder: str,
+    *,
+    weights: Path | None = None,
+    cache: Path | None = None,
+    device: str = "cpu",
+    views: int = 0,
+    seed: int = 0,
 ) -> dict[Sample, AnnData]:
-    """Read the samples of a task, each with the encoder's features in ``obsm``, mapped from the cache."""
+    """Read the samples of a task, each with the encoder's features in ``obsm``, mapped from the cache.
+
+    ``views`` and ``seed`` are those of :func:`genar.encoders.cache.features`.
+    """
     found: dict[Sample, AnnData] = {}
     for fold in task.folds:
         for sample in (*fold.train, *fold.test):
@@ -94,9 +106,13 @@ def read_task(
             section = as_section(sample, task.genes)
             kept = features(
                 section, encoder=encoder, weights=weights, tile_um=side_um(sample), cache=cache or default_cache(),
-                device=device,
+                views=views, seed=seed, device=device, progress=True,
             )  # fmt: skip
             section.obsm[keys.features(encoder)] = kept.plain
+            if kept.views is not None:
+                section.obsm[keys.views(encoder)] = kept.views.transpose(1, 0, 2)
+            metadata(section)[keys.fingerprint(encoder)] = kept.fingerprint
+            section.uns[FEATURES] = kept.path.stem
             found[sample] = section
     return found
 
@@ -104,7 +120,7 @@ def read_task(
 def run_fold(fold: Fold, sections: dict[Sample, AnnData], encoder: str) -> tuple[Score, int, int]:
     """Fit and judge a fold; return its score, and the numbers of training and test spots."""
     (train, known), (test, measured) = (
-        _stacked([sections[s] for s in side], encoder) for side in (fold.train, fold.test)
+        stacked([sections[s] for s in side], encoder) for side in (fold.train, fold.test)
     )
     return fold_score(hest_ridge(train, known, test), measured), len(train), len(test)
 
@@ -125,7 +141,7 @@ def means(folds: pd.DataFrame) -> pd.Series:
     return found
 
 
-def _stacked(sections: Sequence[AnnData], encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+def stacked(sections: Sequence[AnnData], encoder: str) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Return the features [N, D] and log1p counts [N, G] of sections, one below the other."""
     rows = [np.asarray(section.obsm[keys.features(encoder)], dtype=np.float32) for section in sections]
     return np.concatenate(rows), np.concatenate([log1p(section) for section in sections])

@@ -223,8 +223,8 @@ def gather(
             raise DataError(one.source.path, "it changed while it was read", "start again")
         harmonise(section, known)
         found = features(
-            section, encoder=tiles.encoder, tile_um=tiles.tile_um, views=tiles.views, seed=config.seed,
-            cache=config.data.cache or default_cache(), device=config.trainer.device,
+            section, encoder=tiles.encoder, weights=tiles.weights, tile_um=tiles.tile_um, views=tiles.views,
+            seed=config.seed, cache=config.data.cache or default_cache(), device=config.trainer.device,
             batch_size=tiles.batch_size, workers=tiles.workers, progress=True,
         )  # fmt: skip
         kept[one.source.name] = slim(section, genes, tiles.encoder, found)

@@ -104,7 +104,7 @@ class RunFolder:
                 temporary.write_text(content, encoding="utf-8")
 
     @contextmanager
-    def log(self) -> Iterator[Callable[[], None]]:
+    def log(self, name: str = LOG) -> Iterator[Callable[[], None]]:
         """Hold genar's messages until what is yielded is called, then write them, and those that follow, to a log."""
         logger = logging.getLogger("genar")
         held = MemoryHandler(capacity=100_000, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
@@ -112,7 +112,7 @@ class RunFolder:
 
         def begin() -> None:
             if is_first_process():
-                file = logging.FileHandler(self.root / LOG, encoding="utf-8")
+                file = logging.FileHandler(self.root / name, encoding="utf-8")
                 file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
                 held.setTarget(file)
                 held.flushLevel = logging.NOTSET

@@ -1,8 +1,10 @@
 """Small sections, in memory and on disk, and configurations that train on them in seconds."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,3 +95,53 @@ def cohort(tissue_image: Callable[..., np.ndarray], make_slide: Callable[..., Pa
     sheet = tmp_path / "samples.csv"
     pd.DataFrame(rows).to_csv(sheet, index=False)
     return sheet
+
+
+def write_sample(task: Path, name: str, section: AnnData, patches: np.ndarray, kept: np.ndarray) -> None:
+    """Write a section, and the patches of ``kept`` of its spots, in that order."""
+    for folder in ("adata", "patches"):
+        (task / folder).mkdir(parents=True, exist_ok=True)
+    bare = AnnData(section.X.astype(np.float32), obs=section.obs[[]], var=section.var[[]])
+    bare.obsm[keys.SPATIAL] = section.obsm[keys.SPATIAL]
+    bare.write_h5ad(task / f"adata/{name}.h5ad")
+    with h5py.File(task / f"patches/{name}.h5", "w") as file:
+        file["img"] = patches
+        file["barcode"] = np.array([[b.encode()] for b in section.obs_names[kept]])
+        file["coords"] = section.obsm[keys.SPATIAL][kept].astype(np.int64)
+
+
+def write_splits(task: Path, genes: list[str], names: list[str]) -> None:
+    """Write the genes, and folds that leave out a sample each."""
+    (task / "splits").mkdir(parents=True)
+    (task / "var_50genes.json").write_text(json.dumps({"genes": genes}))
+    for number, left in enumerate(names):
+        for side, samples in (("train", [n for n in names if n != left]), ("test", [left])):
+            rows = [
+                {"sample_id": n, "patches_path": f"patches/{n}.h5", "expr_path": f"adata/{n}.h5ad"} for n in samples
+            ]
+            pd.DataFrame(rows).to_csv(task / "splits" / f"{side}_{number}.csv", index=False)
+
+
+def small(name: str, seed: int, spots: int = 14) -> tuple[AnnData, np.ndarray]:
+    """Spots whose counts follow the colour of their patches, and these, 32 px wide."""
+    random = np.random.default_rng(seed)
+    shade = random.uniform(60, 220, spots)
+    counts = random.poisson(shade[:, None] / 20 * np.arange(1, 7)).astype(np.int32)
+    counts[:, 5] = 0
+    obs = pd.DataFrame(index=[f"{name}-{i}" for i in range(spots)])
+    section = AnnData(csr_matrix(counts), obs=obs, var=pd.DataFrame(index=[f"G{i}" for i in range(6)]))
+    section.obsm[keys.SPATIAL] = random.random((spots, 2)) * 4000
+    patches = random.normal(shade[:, None, None, None], 20, (spots, 32, 32, 3)).clip(0, 255).astype(np.uint8)
+    return section, patches
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A task of three samples, whose patches come in another order than the spots, and not of all of them."""
+    kept = np.array([11, 3, 4, 0, 7, 9, 1, 2, 5, 12])
+    for seed, name in enumerate("ABC"):
+        section, patches = small(name, seed)
+        write_sample(tmp_path / "IDC", name, section, patches[kept], kept)
+    write_splits(tmp_path / "IDC", ["G4", "G1", "G5"], list("ABC"))
+    (tmp_path / "fm_v1").mkdir()  # the benchmark's weights, which are no task
+    return tmp_path

@@ -1,15 +1,11 @@
 """HEST-Bench's protocol, on folders laid out as the benchmark is."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from anndata import AnnData
-from scipy.sparse import csr_matrix
 from scipy.stats import pearsonr
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge
@@ -24,59 +20,9 @@ from genar.read.hest_bench import LAYOUT, Sample, tasks
 from genar.read.hest_sample import as_section, log1p, side_um
 from genar.slide.section import metadata
 from genar.slide.tiles import open_tiles
+from tests.jobs.conftest import small, write_sample, write_splits
 
 ENCODER = "efficientnet_lite0"
-Write = Callable[..., Path]
-
-
-def write_sample(task: Path, name: str, section: AnnData, patches: np.ndarray, kept: np.ndarray) -> None:
-    """Write a section, and the patches of ``kept`` of its spots, in that order."""
-    for folder in ("adata", "patches"):
-        (task / folder).mkdir(parents=True, exist_ok=True)
-    bare = AnnData(section.X.astype(np.float32), obs=section.obs[[]], var=section.var[[]])
-    bare.obsm[keys.SPATIAL] = section.obsm[keys.SPATIAL]
-    bare.write_h5ad(task / f"adata/{name}.h5ad")
-    with h5py.File(task / f"patches/{name}.h5", "w") as file:
-        file["img"] = patches
-        file["barcode"] = np.array([[b.encode()] for b in section.obs_names[kept]])
-        file["coords"] = section.obsm[keys.SPATIAL][kept].astype(np.int64)
-
-
-def write_splits(task: Path, genes: list[str], names: list[str]) -> None:
-    """Write the genes, and folds that leave out a sample each."""
-    (task / "splits").mkdir(parents=True)
-    (task / "var_50genes.json").write_text(json.dumps({"genes": genes}))
-    for number, left in enumerate(names):
-        for side, samples in (("train", [n for n in names if n != left]), ("test", [left])):
-            rows = [
-                {"sample_id": n, "patches_path": f"patches/{n}.h5", "expr_path": f"adata/{n}.h5ad"} for n in samples
-            ]
-            pd.DataFrame(rows).to_csv(task / "splits" / f"{side}_{number}.csv", index=False)
-
-
-def small(name: str, seed: int, spots: int = 14) -> tuple[AnnData, np.ndarray]:
-    """Spots whose counts follow the colour of their patches, and these, 32 px wide."""
-    random = np.random.default_rng(seed)
-    shade = random.uniform(60, 220, spots)
-    counts = random.poisson(shade[:, None] / 20 * np.arange(1, 7)).astype(np.int32)
-    counts[:, 5] = 0
-    obs = pd.DataFrame(index=[f"{name}-{i}" for i in range(spots)])
-    section = AnnData(csr_matrix(counts), obs=obs, var=pd.DataFrame(index=[f"G{i}" for i in range(6)]))
-    section.obsm[keys.SPATIAL] = random.random((spots, 2)) * 4000
-    patches = random.normal(shade[:, None, None, None], 20, (spots, 32, 32, 3)).clip(0, 255).astype(np.uint8)
-    return section, patches
-
-
-@pytest.fixture
-def written(tmp_path: Path) -> Path:
-    """A task of three samples, whose patches come in another order than the spots, and not of all of them."""
-    kept = np.array([11, 3, 4, 0, 7, 9, 1, 2, 5, 12])
-    for seed, name in enumerate("ABC"):
-        section, patches = small(name, seed)
-        write_sample(tmp_path / "IDC", name, section, patches[kept], kept)
-    write_splits(tmp_path / "IDC", ["G4", "G1", "G5"], list("ABC"))
-    (tmp_path / "fm_v1").mkdir()  # the benchmark's weights, which are no task
-    return tmp_path
 
 
 def test_tasks_and_their_folds(written: Path) -> None:
