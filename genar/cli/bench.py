@@ -82,6 +82,8 @@ def _config(args: argparse.Namespace) -> "TrainConfig":
     from genar.errors import ConfigError
     from genar.jobs.config import TrainConfig
 
+    if not Path(args.data).exists():  # or it is the value of a setting that stands before it
+        raise ConfigError(args.data, "there is no such file or folder", "check the path, and give DATA before settings")
     changes: dict[str, Any] = {"data.root": args.data}
     name = PROTOCOLS.get(args.protocol, "visium")
     if args.protocol == "her2st":

@@ -75,7 +75,7 @@ def kept(cells: list[Cell], root: Path, work: Callable[[Cell, Path], Tables]) ->
                 for frame, path in zip((genes, scores), temporary, strict=True):
                     frame.to_csv(path, index=False)
             pcc = scores["PCC"].mean()
-            logger.info("%s: PCC %.3f, %.0f s", said, pcc, time.monotonic() - begun)
+            logger.info("done: PCC %.3f, %.0f s", pcc, time.monotonic() - begun)
         genes, scores = (pd.read_csv(p, float_precision="round_trip", converters=NAMES) for p in paths)
         found.append(tuple(_labelled(frame, cell) for frame in (scores, genes)))
     scores, genes = (pd.concat(parts, ignore_index=True) for parts in zip(*found, strict=True))
