@@ -89,8 +89,10 @@ def _config(args: argparse.Namespace) -> "TrainConfig":
     if args.protocol == "her2st":
         own = load(config_file(Path(name)), TrainConfig, {})
         changes |= {"data.sections": own.data.sections, "data.mpp": own.data.mpp, "split": own.split.model_dump()}
-    if args.protocol == "hest-bench" and args.split:
-        raise ConfigError("--split", "hest-bench has splits of its own", "leave it out")
+    if args.protocol == "hest-bench":
+        if args.split:
+            raise ConfigError("--split", "hest-bench has splits of its own", "leave it out")
+        changes["trainer.refit"] = True  # a fold has few samples
     changes |= overrides(args.rest)
     changes |= {setting: value for key, setting in GIVEN.items() if (value := getattr(args, key)) is not None}
     return load(config_file(args.config or Path(name)), TrainConfig, changes)

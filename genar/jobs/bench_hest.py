@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from genar.data.splits import FINAL, SplitConfig, plan
+from genar.data.splits import FINAL, Split, SplitConfig, plan
 from genar.jobs import cells
 from genar.jobs.bench_files import GENES, SUMMARY, TABLE, markdown, number, report, summarised
 from genar.jobs.benchmark import Benchmark
 from genar.jobs.cells import Cell
 from genar.jobs.config import TrainConfig
-from genar.jobs.contenders import Fold
+from genar.jobs.contenders import CONTINUOUS, Fold
 from genar.jobs.evaluation import GENAR
 from genar.jobs.hest_bench import Score, fold_score, read_task, run_fold
-from genar.jobs.prepare import FEATURES, fingerprint
+from genar.jobs.prepare import fingerprint
 from genar.jobs.run import RunFolder
 from genar.jobs.train import Data
 from genar.read import hest_bench as layout
@@ -70,10 +70,11 @@ def bench_hest(
     folder = RunFolder(config.output)
     folder.check(config, resume=resume, overwrite=overwrite)
     with folder.log(cells.LOG) as begin_log:
-        folds = {task.name: _folds(config, task, views=set(methods) != {OFFICIAL}) for task in tasks}
+        folds = {
+            task.name: _folds(config, task, networks=not {GENAR, CONTINUOUS}.isdisjoint(methods)) for task in tasks
+        }
         every = {run: fold for of_task in folds.values() for run, fold in of_task.items()}
-        features = {name: s.uns[FEATURES] for fold in every.values() for name, s in fold.data.sections.items()}
-        folder.begin(config, {run: fold.split for run, fold in every.items()}, features)
+        folder.begin(config, {run: fold.split for run, fold in every.items()}, {})  # views are of networks alone
         begin_log()
         with cells.resumable(folder):
             result = {task.name: _of_task(task, folds[task.name], methods, seeds, config) for task in tasks}
@@ -81,38 +82,37 @@ def bench_hest(
     return result
 
 
-def _folds(config: TrainConfig, task: Task, *, views: bool) -> dict[str, Fold]:
+def _folds(config: TrainConfig, task: Task, *, networks: bool) -> dict[str, Fold]:
     """Read a task's samples, with features, and name its folds."""
     tiles = config.tiles
     samples = read_task(
         task, tiles.encoder, weights=tiles.weights, cache=config.data.cache, device=config.trainer.device,
-        views=tiles.views if views else 0, seed=config.seed,
+        views=tiles.views if networks else 0, seed=config.seed,
     )  # fmt: skip
     sections = {f"{task.name}/{sample.name}": section for sample, section in samples.items()}
     prints = {name: fingerprint(section) for name, section in sections.items()}
-    side = side_um(task.folds[0].train[0])
+    tiles = tiles.model_copy(update={"tile_um": side_um(task.folds[0].train[0])})
     folds = {}
     for fold in task.folds:
         run = f"{task.name}-{fold.number}"
-        train, test = ([f"{task.name}/{s.name}" for s in samples] for samples in (fold.train, fold.test))
-        alone = len(train) == 1 or config.split.validation == "none"
-        if alone:
+        train, test = ([f"{task.name}/{s.name}" for s in side] for side in (fold.train, fold.test))
+        split = _split(config, {name: prints[name] for name in (*train, *test)}, test)
+        if networks and not split.validation:
             logger.info("%s: no sample is left to stop GenAR's training: it takes all its epochs", run)
-        split = SplitConfig(
-            method="holdout", test=tuple(test), validation="none" if alone else "section",
-            validation_share=config.split.validation_share,
-        )  # fmt: skip
-        own = {name: prints[name] for name in (*train, *test)}
-        runs = {run: plan(split, {name: name for name in own}, own, config.seed)[FINAL]}
-        made = config.model_copy(
-            update={
-                "tiles": tiles.model_copy(update={"tile_um": side}),
-                "trainer": config.trainer.model_copy(update={"refit": config.trainer.refit and not alone}),
-            }
-        )
-        panels = {run: task.genes}
-        folds[run] = Fold(made, Data({name: sections[name] for name in own}, runs, panels, panels), run)
+        trainer = config.trainer.model_copy(update={"refit": config.trainer.refit and bool(split.validation)})
+        data = Data({name: sections[name] for name in (*train, *test)}, {run: split}, *[{run: task.genes}] * 2)
+        folds[run] = Fold(config.model_copy(update={"tiles": tiles, "trainer": trainer}), data, run)
     return folds
+
+
+def _split(config: TrainConfig, prints: dict[str, str], test: list[str]) -> Split:
+    """Hold out some training samples, each for a patient, to stop GenAR's training; none of a single one."""
+    alone = len(prints) - len(test) == 1 or config.split.validation == "none"
+    settings = SplitConfig(
+        method="holdout", test=tuple(test), validation="none" if alone else "section",
+        validation_share=config.split.validation_share,
+    )  # fmt: skip
+    return plan(settings, {name: name for name in prints}, prints, config.seed)[FINAL]
 
 
 def _of_task(

@@ -106,18 +106,14 @@ class TilesConfig(_Strict):
 
     Parameters
     ----------
-    encoder
-        Name of the tile encoder.
-    weights
-        File of its weights, in place of its own.
+    encoder, weights
+        Name of the tile encoder, and a file of its weights in place of its own.
     tile_um
         Side in µm of the square around the spot that it sees.
     views
         Augmented views of each tile (flips, rotations, stain) that training draws from beside the tile itself.
-    batch_size
-        Tiles encoded at once.
-    workers
-        Processes that read tiles beside this one.
+    batch_size, workers
+        Tiles encoded at once, and processes that read tiles beside this one.
     """
 
     encoder: str = "efficientnet_lite0"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 import torch
 from anndata import AnnData
-from torch import Tensor
 
 from genar.baselines import BASELINES
 from genar.data.splits import Split
@@ -19,8 +18,6 @@ from genar.jobs.evaluation import GENAR
 from genar.jobs.judge import predicted
 from genar.jobs.train import Data, train_one
 from genar.metrics import Prediction, Training
-from genar.model.config import ModelConfig
-from genar.model.distributions import Continuous
 from genar.store import Model
 
 CONTINUOUS = "continuous GenAR"
@@ -116,25 +113,6 @@ def _variant(config: TrainConfig, method: str, seed: int) -> TrainConfig:
 
 
 def _predicted(model: Model, section: AnnData, device: torch.device) -> Prediction:
-    """Predict a section left out; a regression is not rounded, and has no distribution."""
-    if model.info.network.distribution != "mse":
-        return predicted(model, section, device)
-    model.network.distribution = _Between(model.info.network, model.info.max_count, model.info.max_count + 1)
-    return replace(predicted(model, section, device), spread=None)
-
-
-class _Between(Continuous):
-    """A regression whose value lies between two counts, so that E[log2(count + 1)] is what it predicted."""
-
-    def __init__(self, config: ModelConfig, max_count: int, channels: int) -> None:
-        super().__init__(config, max_count, channels)
-
-    def probabilities(self, out: Tensor) -> Tensor:
-        """Return the two counts' shares, [..., V]."""
-        levels = torch.arange(self.max_count + 1, device=out.device, dtype=torch.float32).log1p()
-        value = self.expected(out).float().clamp(0, float(levels[-1]))
-        above = torch.searchsorted(levels, value.contiguous()).clamp(min=1)
-        share = (value - levels[above - 1]) / (levels[above] - levels[above - 1])
-        both = torch.zeros(*value.shape, len(levels), device=out.device)
-        both.scatter_(-1, (above - 1).unsqueeze(-1), (1 - share).unsqueeze(-1))
-        return both.scatter_(-1, above.unsqueeze(-1), share.unsqueeze(-1))
+    """Predict a section left out; a regression has no distribution."""
+    found = predicted(model, section, device)
+    return replace(found, spread=None) if model.info.network.distribution == "mse" else found

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from genar import keys, metrics
 from genar.baselines.hest import hest_ridge
 from genar.encoders.cache import default_cache, features
-from genar.jobs.prepare import FEATURES
 from genar.metrics.correlation import mean_pcc
 from genar.read.hest_bench import Fold, Sample, Task
 from genar.read.hest_bench import tasks as find_tasks
@@ -112,7 +111,6 @@ def read_task(
             if kept.views is not None:
                 section.obsm[keys.views(encoder)] = kept.views.transpose(1, 0, 2)
             metadata(section)[keys.fingerprint(encoder)] = kept.fingerprint
-            section.uns[FEATURES] = kept.path.stem
             found[sample] = section
     return found
 

@@ -111,11 +111,18 @@ class Continuous(Distribution):
         return loss / (positions or loss.shape[-1]) if self.config.continuous_reduction == "published" else loss
 
     def probabilities(self, out: Tensor) -> Tensor:
-        """Return the Gaussian's mass between the half-integers around each count; for regression all on the nearest."""
+        """Return the Gaussian's mass between the half-integers around each count.
+
+        For regression, that of the two counts it lies between, so that E[log1p(count)] is what was predicted.
+        """
         prediction = self.expected(out).float()
         if self.config.distribution == "mse":
-            nearest = prediction.expm1().round().clamp(0, self.max_count).long()
-            return F.one_hot(nearest, self.max_count + 1).float()
+            levels = torch.arange(self.max_count + 1, device=out.device, dtype=torch.float32).log1p()
+            value = prediction.clamp(0, float(levels[-1])).contiguous()
+            above = torch.searchsorted(levels, value).clamp(1, self.max_count)
+            share = (value - levels[above - 1]) / (levels[above] - levels[above - 1])
+            low, high = (F.one_hot(count, self.max_count + 1).float() for count in (above - 1, above))
+            return torch.lerp(low, high, share.unsqueeze(-1))
         edges = torch.arange(self.max_count, device=out.device).add(0.5).log1p()
         z = (edges - prediction.unsqueeze(-1)) / _variance(prediction).sqrt().unsqueeze(-1)
         below: Tensor = torch.special.ndtr(F.pad(z, (0, 1), value=torch.inf))

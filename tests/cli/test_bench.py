@@ -69,7 +69,7 @@ def test_protocols(genar: Run, calls: list) -> None:
         assert (config.split.method, config.split.shared_patients) == ("leave_one_section_out", ("C",))
     status, out, _ = genar("bench", "d", "--protocol", "hest-bench", "--encoder", "uni")
     assert (status, out.splitlines()[2]) == (0, "| GenAR | 0.5500 | 0.5500 |")
-    assert (calls[2][0].name, calls[2][0].tiles.encoder, calls[2][0].tiles.tile_um) == ("hest", "uni", 112.0)
+    assert (calls[2][0].name, calls[2][0].tiles.encoder, calls[2][0].trainer.refit) == ("hest", "uni", True)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_seeds_differ_for_those_that_draw(done: tuple[Path, Benchmark]) -> None:
         assert (by_seed.loc[method, 0] != by_seed.loc[method, 1]).all()
 
 
-@pytest.mark.parametrize("method", ["GenAR", "ridge"])
+@pytest.mark.parametrize("method", ["GenAR", "continuous GenAR", "ridge"])
 def test_a_cells_figures_are_those_of_its_model(done: tuple[Path, Benchmark], method: str) -> None:
     folder, found = done
     data = loaded(configured(folder))
@@ -105,20 +105,16 @@ def test_a_cells_figures_are_those_of_its_model(done: tuple[Path, Benchmark], me
     row = found.scores.query("section == 'A' and method == @method").iloc[-1]
     for name in ("PCC", "MSE", "NB NLL", "Moran PCC"):
         assert row[name] == pytest.approx(expected[name], rel=1e-6), name
-    assert ("NLL" in expected and np.isfinite(row["NLL"])) == (method == "GenAR")
+    assert np.isfinite(row["NLL"]) == (method == "GenAR")
 
 
-def test_the_control_regresses_and_is_not_rounded(done: tuple[Path, Benchmark]) -> None:
-    folder, _ = done
+def test_the_control_regresses_and_has_no_likelihood(done: tuple[Path, Benchmark]) -> None:
+    folder, found = done
     model = store.load(cells.Cell("final", "continuous GenAR", 0).folder(folder) / "model")
     assert (model.info.network.distribution, model.info.network.linear) == ("mse", False)
-    test = loaded(configured(folder)).sections["A"]
-    rounded = predicted(model, test)
-    exact = contenders._predicted(model, test, "cpu")
-    assert exact.spread is None
-    assert np.unique(np.exp2(rounded.log).round(3) % 1).tolist() == [0.0]
-    assert np.abs(np.exp2(exact.log) - np.exp2(rounded.log)).max() <= 0.51
-    assert (np.exp2(exact.log).round(2) % 1 > 0).mean() > 0.5
+    own = found.scores[found.scores["method"] == "continuous GenAR"]
+    assert own["NLL"].isna().all()
+    assert own["PCC"].ne(0).all()  # rounded to counts, so short a training would predict constants
 
 
 def test_the_summary_has_seeds_intervals_and_the_lead(done: tuple[Path, Benchmark]) -> None:

@@ -80,13 +80,16 @@ def test_a_gaussians_mass_lies_between_half_integers(reduction: str) -> None:
     np.testing.assert_allclose(of.probabilities(out), np.diff(stats.norm.cdf(edges, value, sd)), atol=1e-6)
 
 
-def test_a_regression_puts_all_on_the_nearest_count() -> None:
+def test_a_regression_lies_between_two_counts() -> None:
     of = family("mse", "published")
     out = torch.zeros(6, MAX + 1)
     out[:, 0] = torch.tensor([-3.0, 0.0, 2.4, 2.6, MAX, 1e3]).log1p()
     out[0, 0] = -3.0  # log1p of nothing
-    assert of.probabilities(out).argmax(-1).tolist() == [0, 0, 2, 3, MAX, MAX]
-    assert of.probabilities(out).max(-1).values.tolist() == [1.0] * 6
+    p = of.probabilities(out)
+    assert p.argmax(-1).tolist() == [0, 0, 2, 3, MAX, MAX]
+    assert (p > 1e-6).sum(-1).tolist() == [1, 1, 2, 2, 1, 1]
+    expected = np.log1p([0, 0, 2.4, 2.6, MAX, MAX])
+    np.testing.assert_allclose(p @ torch.arange(MAX + 1.0).log1p(), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["mse", "gaussian_nll"])
