@@ -64,9 +64,9 @@ def bench(
     folder.check(config, resume=resume, overwrite=overwrite)
     with folder.log(cells.LOG) as begin_log:
         data = load(config)
-        folder.begin(config, data.runs, {name: s.uns[FEATURES] for name, s in data.sections.items()})
-        begin_log()
-        with cells.resumable(folder):
+        with folder.working():
+            folder.begin(config, data.runs, {name: s.uns[FEATURES] for name, s in data.sections.items()})
+            begin_log()
             result = _compared(config, data, methods, seeds)
         write(result, config.output)
     return result

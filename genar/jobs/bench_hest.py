@@ -70,13 +70,12 @@ def bench_hest(
     folder = RunFolder(config.output)
     folder.check(config, resume=resume, overwrite=overwrite)
     with folder.log(cells.LOG) as begin_log:
-        folds = {
-            task.name: _folds(config, task, networks=not {GENAR, CONTINUOUS}.isdisjoint(methods)) for task in tasks
-        }
+        networks = not {GENAR, CONTINUOUS}.isdisjoint(methods)
+        folds = {task.name: _folds(config, task, networks=networks) for task in tasks}
         every = {run: fold for of_task in folds.values() for run, fold in of_task.items()}
         folder.begin(config, {run: fold.split for run, fold in every.items()}, {})  # views are of networks alone
         begin_log()
-        with cells.resumable(folder):
+        with folder.working():
             result = {task.name: _of_task(task, folds[task.name], methods, seeds, config) for task in tasks}
         _write(result, config.output)
     return result
@@ -100,7 +99,8 @@ def _folds(config: TrainConfig, task: Task, *, networks: bool) -> dict[str, Fold
         if networks and not split.validation:
             logger.info("%s: no sample is left to stop GenAR's training: it takes all its epochs", run)
         trainer = config.trainer.model_copy(update={"refit": config.trainer.refit and bool(split.validation)})
-        data = Data({name: sections[name] for name in (*train, *test)}, {run: split}, *[{run: task.genes}] * 2)
+        own, panels = {name: sections[name] for name in (*train, *test)}, {run: task.genes}
+        data = Data(own, {run: split}, panels, panels)
         folds[run] = Fold(config.model_copy(update={"tiles": tiles, "trainer": trainer}), data, run)
     return folds
 

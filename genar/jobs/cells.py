@@ -2,8 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ import pandas as pd
 from genar.errors import ConfigError
 from genar.jobs.config import TrainConfig
 from genar.jobs.contenders import check_methods, seeds_of
-from genar.jobs.run import RunFolder
 from genar.slide.section import library_name
 from genar.write.atomic import atomic
 
@@ -87,13 +85,3 @@ def _labelled(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     frame.insert(1, "method", cell.method)
     frame.insert(2, "seed", cell.seed)
     return frame
-
-
-@contextmanager
-def resumable(folder: RunFolder) -> Iterator[None]:
-    """Say how to go on if this is interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        logger.info("%s holds what was done; go on with --resume", folder.root)
-        raise

@@ -1,5 +1,6 @@
 """The run folder: what is in it, and whether a run may go there."""
 
+import errno
 import json
 import logging
 import shutil
@@ -25,6 +26,10 @@ CONFIG, SPLIT, LOG, HELDOUT, HELDOUT_GENES = (
     "heldout.csv",
     "heldout_genes.csv",
 )
+
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
+
+logger = logging.getLogger("genar")
 
 
 @dataclass(frozen=True)
@@ -104,9 +109,22 @@ class RunFolder:
                 temporary.write_text(content, encoding="utf-8")
 
     @contextmanager
+    def working(self) -> Iterator[None]:
+        """Say how to go on if the work is interrupted, and raise OutputError if it cannot be written."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            logger.info("%s holds what was done; go on with --resume", self.root)
+            raise
+        except OSError as e:
+            if e.errno not in UNWRITABLE:
+                raise
+            why = f"it cannot be written to ({e.strerror})"
+            raise OutputError(e.filename or self.root, why, f"free space, or {ELSEWHERE}") from e
+
+    @contextmanager
     def log(self, name: str = LOG) -> Iterator[Callable[[], None]]:
         """Hold genar's messages until what is yielded is called, then write them, and those that follow, to a log."""
-        logger = logging.getLogger("genar")
         held = MemoryHandler(capacity=100_000, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
         level = logger.level
 

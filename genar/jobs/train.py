@@ -1,6 +1,5 @@
 """Training: measured sections in, a model directory and what it is worth out."""
 
-import errno
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from anndata import AnnData
 
 from genar import reliability
 from genar.data.splits import FINAL, Split, plan
-from genar.errors import ConfigError, OutputError
+from genar.errors import ConfigError
 from genar.jobs.config import TrainConfig
 from genar.jobs.fit import MODEL, best_epoch, fit
 from genar.jobs.heldout import evaluate
@@ -22,14 +21,13 @@ from genar.jobs.prepare import FEATURES, choose_panels, gather, survey
 from genar.jobs.run import HELDOUT, HELDOUT_GENES, RunFolder, is_first_process
 from genar.store import Model, describe
 from genar.store import load as load_model
-from genar.write.atomic import ELSEWHERE, beside
+from genar.write.atomic import beside
 from genar.write.card import means, model_card
 
 __all__ = ["TrainConfig", "train"]
 
 logger = logging.getLogger("genar")
 
-UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO}
 SELECTION = "selection"  # within a run's folder: the training that says for how many epochs to refit
 
 
@@ -97,18 +95,10 @@ def train(config: TrainConfig, *, resume: bool = False, overwrite: bool = False)
     folder.check(config, resume=resume, overwrite=overwrite)
     with folder.log() as begin_log:
         data = load(config)
-        try:
+        with folder.working():
             folder.begin(config, data.runs, {name: s.uns[FEATURES] for name, s in data.sections.items()})
             begin_log()
             return _train(config, data, folder)
-        except KeyboardInterrupt:
-            logger.info("%s holds what was done; go on with --resume", config.output)
-            raise
-        except OSError as e:
-            if e.errno not in UNWRITABLE:
-                raise
-            why = f"it cannot be written to ({e.strerror})"
-            raise OutputError(e.filename or config.output, why, f"free space, or {ELSEWHERE}") from e
 
 
 def load(config: TrainConfig) -> Data:

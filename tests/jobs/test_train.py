@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix
 
 from genar import keys, store
 from genar.cli import app
-from genar.errors import ConfigError, DataError, OutputError
+from genar.errors import ConfigError, DataError, ModelError, OutputError
 from genar.jobs import train as training
 from genar.jobs.train import train
 from tests.jobs.conftest import Configure
@@ -123,6 +123,12 @@ def test_panels_are_of_the_training_sections_alone(configure: Configure, cohort:
     assert "GENE0" not in data.panels["final"]
     assert "GENE9" in data.panels["final"]
     assert data.sections["D"].n_vars == 6
+
+
+@pytest.mark.usefixtures("cached")
+def test_weights_of_the_encoder_may_be_given(configure: Configure, cohort: Path) -> None:
+    with pytest.raises(ModelError, match=r"none.safetensors"):
+        training.load(configure(data__root=str(cohort), **HOLDOUT, tiles__weights="none.safetensors"))
 
 
 @pytest.mark.usefixtures("cached")
