@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 ALPHAS = np.geomspace(1e3, 1e5, 9)
 MOST_ROWS, MOST_CALIBRATED = 20_000, 2_000  # spots, each view of one counting, and spots without views
 POSITIONS = 50  # calibrated at once
-STEPS, DAMPING, FLAT_ENOUGH = 20, 1e-3, 1e-4
+STEPS, DAMPING, TOLERANCE = 20, 1e-3, 1e-5  # nats a spot
 LEAST_VARIANCE = 0.02  # of phi around its prediction, to start from
 
 
@@ -150,10 +150,10 @@ def _likeliest(
     share = weight / n
     for _ in range(STEPS):
         loss, gradient, hessian = _derivatives(tried, means, first, second, share, grid)
-        better = loss <= least
+        gain, better = least - loss, loss <= least
         best, slope = torch.where(better[:, None], tried, best), torch.where(better[:, None], gradient, slope)
         curve, least = torch.where(better[:, None, None], hessian, curve), torch.where(better, loss, least)
-        if slope.abs().max() < FLAT_ENOUGH:
+        if gain.abs().max() < TOLERANCE:
             break
         damping = torch.where(better, damping / 8, damping * 8).clamp(min=1e-7)
         ridge = torch.diag_embed(curve.diagonal(dim1=-2, dim2=-1) * damping[:, None] + 1e-9)

@@ -28,7 +28,9 @@ SMALL: dict[str, object] = {
     "data.sections": None, "data.mpp": None, "panel.n_genes": 6, "hierarchy.scales": [1, 2, 6], "model.width": 16,
     "model.heads": 2, "model.layers": 2, "model.condition_width": 16, "model.histology_width": 16,
     "trainer.max_epochs": 3, "trainer.batch_size": 8, "trainer.accelerator": "cpu", "trainer.refit": False,
-    "trainer.min_epochs": 1, "trainer.ema": 0.0,
+    "trainer.min_epochs": 1, "trainer.ema": 0.0, "trainer.free_running": 0.0, "tiles.views": 0, "model.linear": False,
+    "model.neighbours": 0, "model.neighbour_pooling": "attention", "model.distribution": "gaussian",
+    "optimizer.lr": 1e-3, "split.validation": "section",
 }  # fmt: skip
 Configure = Callable[..., TrainConfig]
 
