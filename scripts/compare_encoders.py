@@ -25,6 +25,7 @@ from genar.encoders.registry import Encoder, create, spec_of
 SECTIONS = ("C2", "C3", "C4", "C5", "C6")
 MPP = 0.687
 GENES = 200
+FIGURES = ("PCC-10", "PCC-50", "PCC-200", "MSE")
 TIMED, TURNS = 32, 8  # tiles, and how often
 
 
@@ -46,7 +47,7 @@ def main() -> None:
         figures[name] = leave_one_out([np.asarray(f.plain) for f in found], counts)
         print(name, figures[name], file=sys.stderr, flush=True)
     speeds = speed({name: create(name, weights) for name, weights in given.items()})
-    print("| encoder | dimension | tiles/s | PCC-10 | PCC-50 | PCC-200 | MSE |\n|---|---|---|---|---|---|---|")
+    print(f"| encoder | dimension | tiles/s | {' | '.join(FIGURES)} |\n|---|---|---|---|---|---|---|")
     for name, values in figures.items():
         cells = [spec_of(name).dim, f"{speeds[name]:.0f}", *(f"{value:.3f}" for value in values)]
         print(f"| {name} | {' | '.join(map(str, cells))} |")
@@ -62,7 +63,8 @@ def leave_one_out(seen: list[NDArray[np.float32]], counts: list[NDArray[np.int32
         section = np.repeat(rest, [len(seen[i]) for i in rest])
         spots = Known(np.concatenate([seen[i] for i in rest]), metrics.log_counts(known[:, genes]), section)
         (predicted,) = fit_pca_ridge(spots, [seen[left]])
-        found.append(list(metrics.summary(predicted, counts[left][:, genes]).values()))
+        figures = metrics.score(metrics.Prediction.of_log(predicted), counts[left][:, genes])
+        found.append([figures[name] for name in FIGURES])
     return [float(value) for value in np.mean(found, axis=0)]
 
 

@@ -18,9 +18,10 @@ from genar import metrics, tl
 from genar.cli.config import load, overrides
 from genar.data.spots import counts_of, library_size
 from genar.jobs.config import TrainConfig
-from genar.jobs.heldout import evaluate
+from genar.jobs.judge import compared
 from genar.jobs.train import Data, train_one
 from genar.jobs.train import load as load_data
+from genar.metrics.errors import mse
 
 DEFAULT: dict[str, object] = {
     "model.gene_layers": None,
@@ -97,16 +98,16 @@ def measure(config: TrainConfig, data: Data, run: str) -> dict[str, float]:
     start = time.perf_counter()
     model = train_one(config, data, run, Path("runs") / "forms" / f"{run}-{time.time_ns()}")
     seconds = time.perf_counter() - start
-    table, _ = evaluate(model, data.of(split.learnt), [test])
-    found = table.drop(columns="section").set_index("method").loc["GenAR"].to_dict()
+    table = compared(model, [], {run: test}, [])[0].short()
+    found = table.drop(columns=["section", "method"]).iloc[0].to_dict()
     genes = model.panel.index
     measured = counts_of(test, genes)
     thin = np.random.default_rng(0).binomial(measured, SHALLOW)
     depth = library_size(test)
     takes = config.model.library_size
     for name, truth, share in (("MSE, depth told", measured, 1.0), ("MSE, 1/4 depth told", thin, SHALLOW)):
-        predicted = tl.predict(test, model, depth=share * depth if takes else None)
-        found[name] = metrics.summary(metrics.log_counts(predicted.X.toarray()), truth)["MSE"]
+        predicted = tl.predict(test, model, depth=share * depth if takes else None).X.toarray()
+        found[name] = float(mse(metrics.log_counts(predicted), metrics.log_counts(truth)).mean())
     return found | {"train s": seconds}
 
 

@@ -42,13 +42,6 @@ def tuned_ridge(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> list
     return [Prediction.of_log(fitted.predict(features_of(test), alpha)) for test in tests]
 
 
-def pca_ridge(train: SpotTable, tests: Sequence[SpotTable], seed: int) -> list[Prediction]:
-    """Predict log2(count + 1) by :func:`fit_pca_ridge`; the seed draws the spots, where there are very many."""
-    return [
-        Prediction.of_log(log) for log in fit_pca_ridge(Known.of(train, seed), [features_of(test) for test in tests])
-    ]
-
-
 def fit_pca_ridge(known: Known, tests: Sequence[NDArray[np.floating]]) -> list[NDArray[np.float64]]:
     """Predict log2(count + 1) by ridge regression on principal components of the standardised features.
 
@@ -86,7 +79,9 @@ def _errors(
 
 
 class _Ridge:
-    """Ridge regression with an intercept for any penalty: one eigendecomposition of the Gram matrix serves them all.
+    """Ridge regression with an intercept for any penalty: one eigendecomposition serves them all.
+
+    It is that of the Gram matrix of the features, or of the spots where these are fewer.
 
     Parameters
     ----------
@@ -103,9 +98,13 @@ class _Ridge:
         x = self.reduction.fit_transform(features).astype(np.float64)
         self.centre, self.level = x.mean(axis=0), logs.mean(axis=0)
         x -= self.centre
-        values, self.vectors = eigh(x.T @ x)
+        if len(x) < x.shape[1]:
+            values, vectors = eigh(x @ x.T)
+            self.vectors, self.loadings = x.T @ vectors, vectors.T @ (logs - self.level)
+        else:
+            values, self.vectors = eigh(x.T @ x)
+            self.loadings = self.vectors.T @ (x.T @ (logs - self.level))
         self.values = np.maximum(values, 0.0)[:, None]
-        self.loadings = self.vectors.T @ (x.T @ (logs - self.level))
 
     def predict(self, features: NDArray[np.floating], alpha: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Predict spots [M, D] by a penalty, or one for each gene [G]: [M, G]."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Train a model on measured sections, as a YAML file says. Any of its settings can
 be given after it by its dotted name. The sections are checked first ('genar
-check'). Prints the accuracy on held-out sections beside that of PCA + ridge
+check'). Prints the accuracy on held-out sections beside that of ridge
 regression and of the gene mean."""
 
 EPILOG = """\

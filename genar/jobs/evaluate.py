@@ -2,20 +2,15 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
-from anndata import AnnData
-
 from genar.baselines import BASELINES
-from genar.data.spots import SpotTable
 from genar.device import device_of
 from genar.errors import ConfigError
-from genar.jobs.evaluation import GENAR, Evaluation, write
-from genar.jobs.judge import judged, predicted
-from genar.jobs.unseen import Sections, all_known, gather
-from genar.metrics import Prediction, Training
-from genar.progress import bar
+from genar.jobs.evaluation import Evaluation, write
+from genar.jobs.judge import compared
+from genar.jobs.unseen import all_known, gather
 from genar.store import Model, load
 
 logger = logging.getLogger("genar")
@@ -85,45 +80,13 @@ def evaluate(
     found = gather(loaded, data, sections, mpp, encoder_weights, cache, device, seen=seen)
     for line in found.warnings:
         logger.warning("%s", line)
-    unseen = list(found.unseen.values())
-    predictions = {GENAR: [predicted(loaded, section, where) for section in bar(unseen, "Predicting", shown=True)]}
-    training = None
-    if all_known(loaded, found):
-        table = SpotTable.of(list(found.known.values()), loaded.panel.index, loaded.info.encoder)
-        training = Training.of(table.counts, table.measured[table.section])
-        predictions |= _baselines(baselines, table, loaded, unseen, seed)
-    elif baselines:
+    known = list(found.known.values()) if all_known(loaded, found) else []
+    if baselines and not known:
         why = "the sections that the model learnt from are not among the data, so that no baseline can learn from them"
         found.warnings.append(why)
         logger.warning("%s", why)
-    result = _judge(loaded, found, predictions, training)
+    result, predictions = compared(loaded, known, found.unseen, baselines, seed=seed, device=where)
+    result = replace(result, warnings=tuple(found.warnings))
     if output is not None:
-        write(result, found.unseen, predictions[GENAR], loaded.panel.index, output, overwrite=overwrite)
+        write(result, found.unseen, predictions, loaded.panel.index, output, overwrite=overwrite)
     return result
-
-
-def _baselines(
-    names: Sequence[str], known: SpotTable, model: Model, tests: Sequence[AnnData], seed: int
-) -> dict[str, list[Prediction]]:
-    """Let baselines learn from the model's own sections, and predict the others."""
-    tables = [SpotTable.of([test], None, model.info.encoder) for test in tests]
-    made = {}
-    for name in bar(names, "Baselines", shown=True):
-        made[name] = BASELINES[name](known, tables, seed)
-    return made
-
-
-def _judge(
-    model: Model, found: Sections, predictions: dict[str, list[Prediction]], training: Training | None
-) -> Evaluation:
-    """Judge every method on every section."""
-    rows, genes = [], []
-    for method, of_sections in predictions.items():
-        for (name, section), prediction in zip(found.unseen.items(), of_sections, strict=True):
-            figures, table = judged(prediction, section, model.panel.index, training)
-            rows.append({"section": name, "method": method} | figures)
-            table = table.rename_axis("gene").reset_index()
-            table.insert(0, "section", name)
-            table.insert(1, "method", method)
-            genes.append(table)
-    return Evaluation(model.info.name, pd.DataFrame(rows), pd.concat(genes, ignore_index=True), tuple(found.warnings))

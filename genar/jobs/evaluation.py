@@ -21,6 +21,7 @@ from genar.write.atomic import atomic
 GENAR = "GenAR"
 SCORES, GENES, SUMMARY, PICTURE = "scores.csv", "genes.csv", "evaluation.json", "scores.png"
 ENDS = ("low", "high")
+SHORT = ("PCC-10", "PCC-50", "PCC-200", "PCC", "Spearman", "MSE")  # figures of a table to read at a glance
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,19 @@ class Evaluation:
             rows[method] = {(name, end): v for name, pair in found.items() for end, v in zip(ENDS, pair, strict=True)}
         return pd.DataFrame(rows).T
 
+    def short(self) -> pd.DataFrame:
+        """Return ``scores`` with the figures of :data:`SHORT` alone."""
+        return self.scores[["section", "method", *SHORT]]
+
+    def correlations(self, panel: pd.Index) -> pd.DataFrame:
+        """Return the correlation of GenAR's genes, those of ``panel``, on each section, [G, S].
+
+        It is 0 where it is undefined, NaN where the gene was not measured.
+        """
+        own = self.genes[self.genes["method"] == GENAR].fillna({"pcc": 0.0})
+        found = own.pivot(index="gene", columns="section", values="pcc")
+        return found.reindex(index=panel, columns=own["section"].unique()).rename_axis(columns=None)
+
 
 def write(
     result: Evaluation, sections: dict[str, AnnData], predictions: Sequence[Prediction], panel: pd.Index, folder: Path,
@@ -84,7 +98,7 @@ def write(
     OutputError
         If a file exists, or cannot be written.
     """
-    pictures = [folder / f"genes-{library_name(name)}.png" for name in sections]
+    pictures = [folder / picture_of(name) for name in sections]
     targets = [folder / name for name in (SCORES, GENES, SUMMARY, PICTURE)] + pictures
     with atomic(*targets, overwrite=overwrite) as (scores, genes, summary, picture, *of_sections):
         result.scores.to_csv(scores, index=False)
@@ -92,11 +106,16 @@ def write(
         summary.write_text(_json(result), encoding="utf-8")
         draw_scores(result.scores).savefig(picture, dpi=150)
         for path, (name, section), prediction in zip(of_sections, sections.items(), predictions, strict=True):
-            _draw(result, name, section, prediction, panel).savefig(path)
+            draw(result, name, section, prediction, panel).savefig(path)
 
 
-def _draw(result: Evaluation, name: str, section: AnnData, prediction: Prediction, panel: pd.Index) -> Figure:
-    """Draw the best, median and worst genes of a section."""
+def picture_of(section: str) -> str:
+    """Return the name of the file that shows genes of a section."""
+    return f"genes-{library_name(section)}.png"
+
+
+def draw(result: Evaluation, name: str, section: AnnData, prediction: Prediction, panel: pd.Index) -> Figure:
+    """Draw the best, median and worst of GenAR's genes on a section, of whose ``panel`` it predicted the counts."""
     own = result.genes[(result.genes["section"] == name) & (result.genes["method"] == GENAR)]
     at, shown = panel.get_indexer(pd.Index(own["gene"])), list(own["gene"])
     return draw_genes(

@@ -1,4 +1,6 @@
-"""What a model predicts of a measured section, as it is judged: free-running, with what its distributions are worth."""
+"""How a model is judged on measured sections: free-running, with what its distributions are worth, beside baselines."""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -7,15 +9,69 @@ from anndata import AnnData
 from torch import Tensor
 
 from genar import keys
+from genar.baselines import BASELINES
 from genar.data.spots import SpotTable, counts_of
 from genar.estimate import log_mean, moments
+from genar.jobs.evaluation import GENAR, Evaluation
 from genar.metrics import Prediction, Spread, Training, by_gene, score
 from genar.metrics.distribution import spread_of
 from genar.metrics.spatial import adjacent
+from genar.progress import bar
 from genar.slide.section import metadata
 from genar.store import Model
 
 BATCH = 64  # spots decoded at once
+
+
+def compared(
+    model: Model,
+    known: Sequence[AnnData],
+    tests: Mapping[str, AnnData],
+    baselines: Sequence[str],
+    *,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+) -> tuple[Evaluation, list[Prediction]]:
+    """Judge a model on sections, by name, beside baselines with the same features and genes.
+
+    Parameters
+    ----------
+    model
+        The model.
+    known
+        Sections that the baselines learn from, those that the model learnt from or was stopped by; none for no
+        baselines, and no figures that take the training counts.
+    tests
+        The sections, with features. A gene that one did not measure does not count there.
+    baselines
+        Names of :data:`genar.baselines.BASELINES`.
+    seed
+        Of the baselines that draw.
+    device
+        Where the model predicts.
+
+    Returns
+    -------
+    What was found, and what the model predicted of each section.
+    """
+    sections, genes, encoder = list(tests.values()), model.panel.index, model.info.encoder
+    own = [predicted(model, section, device) for section in bar(sections, "Predicting", shown=True)]
+    predictions, training = {GENAR: own}, None
+    if known:
+        table = SpotTable.of(known, genes, encoder)
+        training = Training.of(table.counts, table.measured[table.section])
+        unknown = [SpotTable.of([section], None, encoder) for section in sections]
+        predictions |= {n: BASELINES[n](table, unknown, seed) for n in bar(baselines, "Baselines", shown=True)}
+    rows, tables = [], []
+    for method, of_sections in predictions.items():
+        for (name, section), prediction in zip(tests.items(), of_sections, strict=True):
+            figures, by_gene = judged(prediction, section, genes, training)
+            where = {"section": name, "method": method}
+            rows.append(where | figures)
+            tables.append(pd.DataFrame(where, index=by_gene.index).join(by_gene).rename_axis("gene").reset_index())
+    found = pd.concat(tables, ignore_index=True)
+    found = found[["section", "method", "gene", *found.columns[3:]]]
+    return Evaluation(model.info.name, pd.DataFrame(rows), found), own
 
 
 def predicted(model: Model, section: AnnData, device: str | torch.device = "cpu") -> Prediction:

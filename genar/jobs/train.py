@@ -12,10 +12,12 @@ from anndata import AnnData
 
 from genar import reliability
 from genar.data.splits import FINAL, Split, plan
+from genar.device import device_of
 from genar.errors import ConfigError
 from genar.jobs.config import TrainConfig
+from genar.jobs.evaluation import draw, picture_of
 from genar.jobs.fit import MODEL, best_epoch, fit
-from genar.jobs.heldout import evaluate
+from genar.jobs.judge import compared
 from genar.jobs.pictures import draw_curves, draw_hierarchy
 from genar.jobs.prepare import FEATURES, choose_panels, gather, survey
 from genar.jobs.run import HELDOUT, HELDOUT_GENES, RunFolder, is_first_process
@@ -28,6 +30,7 @@ __all__ = ["TrainConfig", "train"]
 
 logger = logging.getLogger("genar")
 
+BASELINES = ("ridge", "gene mean")  # what a model has to beat
 SELECTION = "selection"  # within a run's folder: the training that says for how many epochs to refit
 
 
@@ -182,8 +185,13 @@ def judge(config: TrainConfig, data: Data, run: str, folder: Path) -> tuple[pd.D
         table, by_gene = (pd.read_csv(path, float_precision="round_trip", converters=names) for path in paths)
         return table, by_gene.set_index("gene")
     split, model = data.runs[run], load_model(folder / MODEL)
-    known = data.of(split.learnt)
-    table, by_gene = evaluate(model, known, data.of(split.test), folder, config.trainer.device)
+    tests = {name: data.sections[name] for name in split.test}
+    found, predictions = compared(
+        model, data.of(split.learnt), tests, BASELINES, seed=config.seed, device=device_of(config.trainer.device)
+    )
+    for (name, section), prediction in zip(tests.items(), predictions, strict=True):
+        draw(found, name, section, prediction, model.panel.index).savefig(folder / picture_of(name))
+    table, by_gene = found.short(), found.correlations(model.panel.index)
     logger.info("held out: %s\n%s", ", ".join(split.test), table.round(3).to_string(index=False))
     if run != FINAL:
         reliability.add(model.panel, by_gene)

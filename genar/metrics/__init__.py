@@ -8,7 +8,7 @@ from genar.metrics.correlation import pearson, spearman, top_pcc
 from genar.metrics.genes import by_gene
 from genar.metrics.negative_binomial import Training
 from genar.metrics.prediction import Prediction, Spread, log_counts
-from genar.metrics.table import score, summary
+from genar.metrics.table import score
 
 __all__ = [
     "Prediction",
@@ -19,6 +19,5 @@ __all__ = [
     "pearson",
     "score",
     "spearman",
-    "summary",
     "top_pcc",
 ]

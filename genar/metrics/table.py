@@ -6,29 +6,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from genar.metrics.correlation import TOPS, binned_pcc, mean_pcc, pearson, ranked_pcc, top_pcc
+from genar.metrics.correlation import TOPS, binned_pcc, mean_pcc, ranked_pcc, top_pcc
 from genar.metrics.errors import library_size_pearson, precision_recall_f1
 from genar.metrics.genes import by_gene
 from genar.metrics.negative_binomial import Training
-from genar.metrics.prediction import Prediction, log_counts
+from genar.metrics.prediction import Prediction
 from genar.metrics.spatial import Neighbours, morans_agreement
 from genar.metrics.values import Numbers
 from genar.metrics.vocabulary import distinct, unused
-
-
-def summary(predicted_log: NDArray[np.floating], measured_counts: ArrayLike) -> dict[str, float]:
-    """Return PCC-10/50/200 and MSE of a prediction on the log2(count + 1) scale.
-
-    Parameters
-    ----------
-    predicted_log
-        Predicted log2(count + 1), [N, G].
-    measured_counts
-        Measured counts, [N, G].
-    """
-    measured = log_counts(measured_counts)
-    pcc = pearson(predicted_log, measured)
-    return {f"PCC-{k}": top_pcc(pcc, k) for k in TOPS} | {"MSE": float(((predicted_log - measured) ** 2).mean())}
 
 
 def score(

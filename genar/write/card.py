@@ -67,10 +67,11 @@ Trained on sections {sections}{stopped}. {split}
 {accuracy}
 """
 
-ACCURACY = """Each section was predicted by a model that was trained without it. Metrics are on log2(count + 1), over
-the integer counts that genar writes; PCC-k is the mean correlation of the k genes that correlate best on that test
-section. PCA+ridge (up to 256 components, penalty chosen on left-out training sections) and the gene mean use the same
-spots, features and genes; their predictions are not rounded to counts.
+ACCURACY = """Each section was predicted, free-running, by a model that was trained without it. Figures are on
+log2(count + 1), of which the expected value is predicted, not rounded. PCC-k is the mean correlation over spots of the
+k genes that correlate best on that test section, which flatters; PCC and Spearman are means over all genes, of which an
+undefined one counts as 0; MSE is the mean squared error. ridge (all features or some principal components, a penalty a
+gene, chosen on left-out training sections) and gene mean learnt from the same spots, features and genes.
 
 {table}"""
 

@@ -54,7 +54,7 @@ def test_it_learns_a_linear_signal(name: str) -> None:
     (found,) = BASELINES[name](train, [table(test, genes=None)], 0)
     (mean,) = BASELINES["gene mean"](train, [table(test, genes=None)], 0)
     counts = counts_of(test, GENES)
-    of, of_mean = (metrics.summary(p.log, counts) for p in (found, mean))
+    of, of_mean = (metrics.score(p, counts) for p in (found, mean))
     assert of["PCC-200"] > (0.25 if name == "k-nearest spots" else 0.6)
     assert of["MSE"] < of_mean["MSE"] * (0.98 if name == "k-nearest spots" else 0.7)
 

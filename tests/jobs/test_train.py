@@ -69,7 +69,7 @@ def test_folds_are_judged_beside_the_baselines_and_the_model_tells_of_them(
     config = configure(data__root=str(cohort), **PATIENTS, split__method="leave_one_patient_out", trainer__max_epochs=1)
     heldout = train(config)
     assert heldout["section"].tolist() == [name for name in "ABCD" for _ in range(3)]
-    assert heldout["method"].tolist() == ["GenAR", "PCA+ridge", "gene mean"] * 4
+    assert heldout["method"].tolist() == ["GenAR", "ridge", "gene mean"] * 4
     run = tmp_path / "run"
     pd.testing.assert_frame_equal(pd.read_csv(run / "heldout.csv"), heldout)
     splits = json.loads((run / "split.json").read_text())
@@ -99,7 +99,7 @@ def test_folds_are_judged_beside_the_baselines_and_the_model_tells_of_them(
         assert (run / name).stat().st_size > 500
     card = (run / "model" / "README.md").read_text()
     assert "**Optimistic**" not in card
-    assert "| **mean** | PCA+ridge |" in card
+    assert "| **mean** | ridge |" in card
     assert yaml.safe_load((run / "config.yaml").read_text())["trainer"]["max_epochs"] == 1
 
 
@@ -329,21 +329,21 @@ def test_finished_folds_are_not_judged_again(
     """The power fails after the first fold was judged, and the model's description must survive it."""
     pd.read_csv(cohort).assign(section=["001", "002", "003", "NA"]).to_csv(cohort, index=False)
     config = configure(data__root=str(cohort), **PATIENTS, split__method="kfold", split__folds=2, trainer__max_epochs=1)
-    evaluate, judged = training.evaluate, []
+    compared, judged = training.compared, []
 
-    def counted(model: store.Model, *args: object) -> object:
+    def counted(model: store.Model, *args: object, **options: object) -> object:
         judged.append(model.info.sections)
         if len(judged) == 2:
             raise RuntimeError("power failure")
-        return evaluate(model, *args)
+        return compared(model, *args, **options)
 
-    monkeypatch.setattr(training, "evaluate", counted)
+    monkeypatch.setattr(training, "compared", counted)
     with pytest.raises(RuntimeError, match="power failure"):
         train(config)
     table = train(config, resume=True)
     assert len(judged) == 3
     assert table["section"].nunique() == 4
-    monkeypatch.setattr(training, "evaluate", lambda *_: pytest.fail("judged again"))
+    monkeypatch.setattr(training, "compared", lambda *_, **__: pytest.fail("judged again"))
     pd.testing.assert_frame_equal(train(config, resume=True), table)
 
 
