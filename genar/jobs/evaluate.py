@@ -10,10 +10,12 @@ from genar.device import device_of
 from genar.errors import ConfigError
 from genar.jobs.evaluation import Evaluation, write
 from genar.jobs.judge import compared
-from genar.jobs.unseen import all_known, gather
+from genar.jobs.unseen import all_known, embed, gather
 from genar.store import Model, load
 
 logger = logging.getLogger("genar")
+
+DRAWS = 1000  # of the bootstrap over spots
 
 
 def evaluate(
@@ -77,7 +79,7 @@ def evaluate(
             raise ConfigError("--baselines", f"{name!r} is not known", f"give some of: {', '.join(BASELINES)}, or none")
     loaded = model if isinstance(model, Model) else load(model)
     where = device_of(device)
-    found = gather(loaded, data, sections, mpp, encoder_weights, cache, device, seen=seen)
+    found = gather(loaded, data, sections, mpp, seen=seen)
     for line in found.warnings:
         logger.warning("%s", line)
     known = list(found.known.values()) if all_known(loaded, found) else []
@@ -85,7 +87,8 @@ def evaluate(
         why = "the sections that the model learnt from are not among the data, so that no baseline can learn from them"
         found.warnings.append(why)
         logger.warning("%s", why)
-    result, predictions = compared(loaded, known, found.unseen, baselines, seed=seed, device=where)
+    embed([*found.unseen.values(), *(known if baselines else [])], loaded, encoder_weights, cache, device)
+    result, predictions = compared(loaded, known, found.unseen, baselines, seed=seed, draws=DRAWS, device=where)
     result = replace(result, warnings=tuple(found.warnings))
     if output is not None:
         write(result, found.unseen, predictions, loaded.panel.index, output, overwrite=overwrite)

@@ -39,12 +39,16 @@ class Evaluation:
         :func:`genar.metrics.by_gene`.
     warnings
         What a reader of the figures should know.
+    spots
+        Bootstrap intervals (95 %) over the spots of each section: ``section``, ``method``, ``figure``, ``low``,
+        ``high``; None where none were asked for.
     """
 
     model: str
     scores: pd.DataFrame
     genes: pd.DataFrame
     warnings: tuple[str, ...] = ()
+    spots: pd.DataFrame | None = None
 
     def means(self) -> pd.DataFrame:
         """Return the mean of each figure over sections, a row a method, in the order of the methods."""
@@ -136,7 +140,21 @@ def _json(result: Evaluation) -> str:
         for method in means.index
     }
     said = {"model": result.model, "sections": list(result.scores["section"].unique()), "methods": methods}
-    return json.dumps(said | {"warnings": list(result.warnings)}, indent=1)
+    return json.dumps(said | {"by_section": _by_section(result), "warnings": list(result.warnings)}, indent=1)
+
+
+def _by_section(result: Evaluation) -> dict[str, dict[str, dict[str, dict[str, float | None]]]]:
+    """Return figures that have an interval over spots, by section, method and name."""
+    found: dict[str, dict[str, dict[str, dict[str, float | None]]]] = {}
+    if result.spots is None:
+        return found
+    scores = {(row["section"], row["method"]): row for row in result.scores.to_dict("records")}
+    for row in result.spots.to_dict("records"):
+        section, method, figure = row["section"], row["method"], row["figure"]
+        said = {"value": scores[section, method][figure]} | {end: row[end] for end in ENDS}
+        of_section = found.setdefault(section, {})
+        of_section.setdefault(method, {})[figure] = {name: _number(value) for name, value in said.items()}
+    return found
 
 
 def _number(value: float) -> float | None:

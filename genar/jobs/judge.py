@@ -13,7 +13,8 @@ from genar.baselines import BASELINES
 from genar.data.spots import SpotTable, counts_of
 from genar.estimate import log_mean, moments
 from genar.jobs.evaluation import GENAR, Evaluation
-from genar.metrics import Prediction, Spread, Training, by_gene, score
+from genar.metrics import Prediction, Spread, Training, by_gene, log_counts, score
+from genar.metrics.bootstrap import intervals
 from genar.metrics.distribution import spread_of
 from genar.metrics.spatial import adjacent
 from genar.progress import bar
@@ -30,6 +31,7 @@ def compared(
     baselines: Sequence[str],
     *,
     seed: int = 0,
+    draws: int = 0,
     device: str | torch.device = "cpu",
 ) -> tuple[Evaluation, list[Prediction]]:
     """Judge a model on sections, by name, beside baselines with the same features and genes.
@@ -39,14 +41,16 @@ def compared(
     model
         The model.
     known
-        Sections that the baselines learn from, those that the model learnt from or was stopped by; none for no
-        baselines, and no figures that take the training counts.
+        Sections that the baselines learn from, those that the model learnt from or was stopped by, with features if
+        there are baselines; none for no baselines, and no figures that take the training counts.
     tests
         The sections, with features. A gene that one did not measure does not count there.
     baselines
         Names of :data:`genar.baselines.BASELINES`.
     seed
         Of the baselines that draw.
+    draws
+        Of the bootstrap over spots; 0 for no intervals.
     device
         Where the model predicts.
 
@@ -56,22 +60,46 @@ def compared(
     """
     sections, genes, encoder = list(tests.values()), model.panel.index, model.info.encoder
     own = [predicted(model, section, device) for section in bar(sections, "Predicting", shown=True)]
-    predictions, training = {GENAR: own}, None
-    if known:
+    predictions, training = {GENAR: own}, training_of(known, genes)
+    if known and baselines:
         table = SpotTable.of(known, genes, encoder)
-        training = Training.of(table.counts, table.measured[table.section])
         unknown = [SpotTable.of([section], None, encoder) for section in sections]
         predictions |= {n: BASELINES[n](table, unknown, seed) for n in bar(baselines, "Baselines", shown=True)}
-    rows, tables = [], []
+    rows, tables, spots = [], [], []
     for method, of_sections in predictions.items():
         for (name, section), prediction in zip(tests.items(), of_sections, strict=True):
-            figures, by_gene = judged(prediction, section, genes, training)
+            figures, each = judged(prediction, section, genes, training)
             where = {"section": name, "method": method}
             rows.append(where | figures)
-            tables.append(pd.DataFrame(where, index=by_gene.index).join(by_gene).rename_axis("gene").reset_index())
+            if draws:
+                spots.append(spot_intervals(prediction, section, genes, draws).assign(**where))
+            tables.append(pd.DataFrame(where, index=each.index).join(each).rename_axis("gene").reset_index())
     found = pd.concat(tables, ignore_index=True)
     found = found[["section", "method", "gene", *found.columns[3:]]]
-    return Evaluation(model.info.name, pd.DataFrame(rows), found), own
+    intervals = pd.concat(spots) if spots else None
+    return Evaluation(model.info.name, pd.DataFrame(rows), found, spots=intervals), own
+
+
+def training_of(known: Sequence[AnnData], genes: pd.Index) -> Training | None:
+    """Return what judging takes from the counts of training sections; None if there are none."""
+    if not known:
+        return None
+    measured = np.stack([genes.isin(section.var_names) for section in known])
+    counts = np.concatenate([counts_of(section, genes) for section in known])
+    return Training.of(counts, np.repeat(measured, [section.n_obs for section in known], axis=0))
+
+
+def spot_intervals(prediction: Prediction, section: AnnData, genes: pd.Index, draws: int) -> pd.DataFrame:
+    """Return bootstrap intervals over a section's spots, of the genes that it measured.
+
+    Returns
+    -------
+    A row a figure of :func:`genar.metrics.bootstrap.intervals`: ``figure``, ``low``, ``high``.
+    """
+    seen = np.flatnonzero(genes.isin(section.var_names))
+    measured = log_counts(counts_of(section, genes[seen]))
+    found = intervals(prediction.log[:, seen], measured, np.zeros(section.n_obs, dtype=np.int8), draws)
+    return pd.DataFrame([{"figure": name, "low": low, "high": high} for name, (low, high) in found.items()])
 
 
 def predicted(model: Model, section: AnnData, device: str | torch.device = "cpu") -> Prediction:

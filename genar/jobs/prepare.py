@@ -233,14 +233,25 @@ def gather(
 
 def slim(section: AnnData, genes: pd.Index, encoder: str, found: Features) -> AnnData:
     """Return a section of some genes, those that it has, with its features and without its image."""
-    here = section[:, section.var_names.isin(genes)]
-    slim = AnnData(here.X.copy(), obs=section.obs, var=here.var)
-    slim.obsm[keys.SPATIAL] = section.obsm[keys.SPATIAL]
-    slim.obsm[keys.features(encoder)] = found.plain
-    slim.uns[FEATURES] = found.path.stem
-    if found.views is not None:
-        slim.obsm[keys.views(encoder)] = found.views.transpose(1, 0, 2)
-    metadata(section)[keys.fingerprint(encoder)] = found.fingerprint
-    library = str(section.obs[keys.LIBRARY_ID].iloc[0])
-    slim.uns[keys.SPATIAL] = {library: {keys.METADATA: metadata(section)}}
+    slim = reduced(section, genes)
+    add_features(slim, encoder, found)
     return slim
+
+
+def reduced(section: AnnData, genes: pd.Index) -> AnnData:
+    """Return a section of some genes, those that it has, without its image and whatever else it carries."""
+    here = section[:, section.var_names.isin(genes)]
+    kept = AnnData(here.X.copy(), obs=section.obs, var=here.var)
+    kept.obsm[keys.SPATIAL] = section.obsm[keys.SPATIAL]
+    library = str(section.obs[keys.LIBRARY_ID].iloc[0])
+    kept.uns[keys.SPATIAL] = {library: {keys.METADATA: metadata(section)}}
+    return kept
+
+
+def add_features(section: AnnData, encoder: str, found: Features) -> None:
+    """Give a section its features, and tell of their encoder."""
+    section.obsm[keys.features(encoder)] = found.plain
+    section.uns[FEATURES] = found.path.stem
+    if found.views is not None:
+        section.obsm[keys.views(encoder)] = found.views.transpose(1, 0, 2)
+    metadata(section)[keys.fingerprint(encoder)] = found.fingerprint

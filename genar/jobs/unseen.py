@@ -1,16 +1,17 @@
 """Measured sections of an evaluation: those that a model learnt from, and those that it never saw."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from anndata import AnnData
 
+from genar import keys
 from genar.data.splits import patient_hash
 from genar.encoders.cache import default_cache, features
 from genar.errors import DataError, ModelError
-from genar.jobs.prepare import fingerprint, slim, with_counts
+from genar.jobs.prepare import add_features, fingerprint, reduced, with_counts
 from genar.progress import bar
 from genar.read.genes import harmonise, mapping, pairs
 from genar.read.source import Source, find, select
@@ -34,13 +35,10 @@ def gather(
     data: Path,
     names: Sequence[str] | None,
     mpp: float | None,
-    weights: Path | None,
-    cache: Path | None,
-    device: str,
     *,
     seen: bool,
 ) -> Sections:
-    """Read the sections that are judged on and those that the model learnt from, with features."""
+    """Read the counts of the sections that are judged on and of those that the model learnt from, without features."""
     split, info = model.info.split, model.info
     learnt = {} if split is None else split.learnt
     sources = find(data)
@@ -58,7 +56,7 @@ def gather(
         if not is_known and not model.panel.index.isin(section.var_names).any():
             remedy = "check that the species is right"
             raise DataError(source.name, "the section measured none of the model's genes", remedy)
-        section = _with_features(section, model, weights, cache, device)
+        section = reduced(section, model.panel.index)
         if is_known:
             found.known[source.name] = section
         if is_asked and (seen or not is_known):
@@ -87,14 +85,16 @@ def _read(source: Source) -> tuple[AnnData, str | None]:
     return section, report.patient
 
 
-def _with_features(section: AnnData, model: Model, weights: Path | None, cache: Path | None, device: str) -> AnnData:
-    """Extract a section's features and keep the model's genes of it."""
+def embed(sections: Iterable[AnnData], model: Model, weights: Path | None, cache: Path | None, device: str) -> None:
+    """Extract the features that a model takes of sections that have none yet."""
     info = model.info
-    found = features(
-        section, encoder=info.encoder, weights=weights, tile_um=info.tile_um, cache=cache or default_cache(),
-        device=device, progress=True,
-    )  # fmt: skip
-    return slim(section, model.panel.index, info.encoder, found)
+    for section in sections:
+        if keys.features(info.encoder) not in section.obsm:
+            found = features(
+                section, encoder=info.encoder, weights=weights, tile_um=info.tile_um, cache=cache or default_cache(),
+                device=device, progress=True,
+            )  # fmt: skip
+            add_features(section, info.encoder, found)
 
 
 def _said(model: Model, found: Sections, shared: list[str]) -> list[str]:

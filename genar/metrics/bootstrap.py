@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from genar.metrics.correlation import TOPS, mean_pcc, top_pcc
+from genar.metrics.correlation import TOPS
 from genar.metrics.errors import difference
 from genar.metrics.values import Numbers
 
@@ -46,10 +46,11 @@ def intervals(
     error = (difference(predicted_log, measured_log) ** 2).mean(axis=1)
     found: dict[str, list[float]] = {name: [] for name in (*(f"PCC-{k}" for k in TOPS), "PCC", "MSE")}
     for weights in draws(section, n, np.random.default_rng(seed)):
-        for pcc in weighted_pcc(predicted_log, measured_log, weights):
-            for k in TOPS:
-                found[f"PCC-{k}"].append(top_pcc(pcc, k))
-            found["PCC"].append(mean_pcc(pcc))
+        pcc = np.nan_to_num(weighted_pcc(predicted_log, measured_log, weights), nan=0.0)
+        pcc.sort(axis=1)
+        for k in TOPS:
+            found[f"PCC-{k}"].extend(pcc[:, -k:].mean(axis=1))
+        found["PCC"].extend(pcc.mean(axis=1))
         found["MSE"].extend(weights @ error / len(error))
     return {name: _interval(values, level) for name, values in found.items()}
 

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from genar import metrics, store
+from genar import keys, metrics, store
 from genar.baselines import BASELINES
 from genar.data.spots import SpotTable
 from genar.errors import ConfigError, ModelError, OutputError
+from genar.jobs import unseen
 from genar.jobs.evaluate import evaluate
 from genar.jobs.train import train
 from genar.read.source import section
@@ -61,6 +62,14 @@ def test_what_was_held_out_is_judged_beside_baselines(model: Path, cohort: Path,
     said = json.loads((out / "evaluation.json").read_text())
     assert said["methods"]["ridge"]["MSE"]["mean"] == pytest.approx(scores.loc[("D", "ridge"), "MSE"], rel=1e-5)
     assert said["methods"]["ridge"]["NLL"]["mean"] is None
+    spots = said["by_section"]["D"]
+    assert list(spots) == ["GenAR", "gene mean", "ridge"]
+    for method, figures in spots.items():
+        assert list(figures) == ["PCC-10", "PCC-50", "PCC-200", "PCC", "MSE"]
+        for name, interval in figures.items():
+            assert interval["value"] == pytest.approx(scores.loc[("D", method), name], rel=1e-5)
+        assert figures["MSE"]["low"] < figures["MSE"]["value"] < figures["MSE"]["high"]
+    assert spots["gene mean"]["PCC"] == {"value": 0, "low": 0, "high": 0}
     genes = pd.read_csv(out / "genes.csv")
     own = genes[genes["method"] == "GenAR"]
     assert sorted(own["gene"]) == sorted(store.load(model).panel.index)
@@ -70,24 +79,36 @@ def test_what_was_held_out_is_judged_beside_baselines(model: Path, cohort: Path,
         evaluate(str(model), cohort, out, cache=cache, device="cpu")
 
 
-def test_a_section_is_known_by_its_content(model: Path, cohort: Path, cache: Path, tmp_path: Path) -> None:
+def test_a_section_is_known_by_its_content(
+    model: Path, cohort: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     renamed = sheet(cohort, {"A": "new1", "B": "new2", "C": "new3"}, Path("renamed.csv"))
-    with pytest.raises(ModelError, match="learnt from all sections of .*renamed.csv.*--seen"):
-        evaluate(str(model), renamed, cache=cache)
-    with pytest.raises(ModelError, match="learnt from section new2.*--seen"):
-        evaluate(str(model), renamed, sections=["new2"], cache=cache)
+    with monkeypatch.context() as patch:
+        patch.setattr(unseen, "features", lambda *_, **__: pytest.fail("extracted before it was known to be of use"))
+        with pytest.raises(ModelError, match="learnt from all sections of .*renamed.csv.*--seen"):
+            evaluate(str(model), renamed, cache=cache)
+        with pytest.raises(ModelError, match="learnt from section new2.*--seen"):
+            evaluate(str(model), renamed, sections=["new2"], cache=cache)
     found = evaluate(str(model), renamed, sections=["new2"], seen=True, baselines=[], cache=cache)
     assert list(found.scores["section"]) == ["new2"]
     assert "learnt from new2: the figures say how well it remembers" in found.warnings[0]
 
 
-def test_without_what_it_learnt_from_there_is_no_baseline(
-    model: Path, cohort: Path, cache: Path, tmp_path: Path
+def test_without_what_it_learnt_from_there_is_no_baseline_and_without_baselines_no_need_of_it(
+    model: Path, cohort: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = sheet(cohort, {"D": "D"}, Path("alone.csv"))
     found = evaluate(str(model), alone, cache=cache, device="cpu")
     assert list(found.scores["method"]) == ["GenAR"]
     assert "no baseline can learn" in found.warnings[-1]
+    assert "NB NLL" not in found.scores
+    seen, extract = [], unseen.features
+    monkeypatch.setattr(unseen, "features", lambda one, **o: (seen.append(one), extract(one, **o))[1])
+    bare = evaluate(str(model), cohort, baselines=[], cache=cache, device="cpu")
+    assert [one.obs[keys.LIBRARY_ID].iloc[0] for one in seen] == ["D"]
+    pd.testing.assert_frame_equal(bare.scores[found.scores.columns], found.scores)
+    assert np.isfinite(bare.scores["NB NLL"]).all()  # as the training counts are at hand
+    assert bare.warnings == ()
 
 
 def test_what_cannot_be(cohort: Path) -> None:
