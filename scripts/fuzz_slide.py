@@ -100,7 +100,7 @@ def warm() -> None:
     """Import what a prediction needs, so that each case starts at once."""
     import torch
 
-    import genar.jobs.predict
+    import genar.jobs.predict_file
     import genar.pl.section
     import genar.write.anndata  # noqa: F401
     from genar.encoders.registry import create

@@ -180,7 +180,7 @@ def run(args: argparse.Namespace) -> int:
         check_cluster(args.cluster)
     if len(tasks) > 1 or is_table(args.slides) or args.cluster is not None or args.concat:
         return _cohort(tasks, args)
-    from genar.jobs.predict import predict_to_file
+    from genar.jobs.predict_file import predict_to_file
 
     made = predict_to_file(tasks[0].slide, args.output, options(args), overwrite=args.overwrite, progress=True)
     if made.is_new:

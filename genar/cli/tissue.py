@@ -68,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _of_model(name: str, pitch: float | None) -> "Lattice":
     """Return the lattice that a model learnt from, as ``genar predict`` lays it."""
-    from genar.jobs.predict import geometry_of, model_of
+    from genar.jobs.predict import geometry_of
+    from genar.jobs.predict_file import model_of
 
     return geometry_of(model_of(name), None, pitch)

@@ -9,7 +9,8 @@ from genar.encoders.registry import weights_sha256
 from genar.errors import GenarError
 from genar.jobs.existing import present
 from genar.jobs.options import Options
-from genar.jobs.predict import check, model_of
+from genar.jobs.predict import check
+from genar.jobs.predict_file import model_of
 from genar.jobs.slides import Task
 from genar.jobs.summary import Summary
 from genar.jobs.work import Outcome, work

@@ -1,60 +1,27 @@
-"""The main job: a slide in, an AnnData of counts out."""
+"""The main job: a slide in, an AnnData of counts out; :mod:`genar.jobs.predict_file` writes it."""
 
 import logging
-from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
-import anndata as ad
-import pandas as pd
 from anndata import AnnData
 
-from genar import keys, ood, pp, tl
+from genar import keys, pp, tl
 from genar.device import device_of
 from genar.encoders.registry import is_computable
-from genar.errors import ConfigError, GenarError, ModelError, OutputError
+from genar.errors import ConfigError, ModelError
 from genar.estimate import Estimator
-from genar.jobs.existing import present, provenance
+from genar.jobs.existing import provenance
 from genar.jobs.options import WORDS, Options
-from genar.jobs.scratch import scratch
-from genar.jobs.slides import is_name, named
 from genar.model.decoding import Decoding
-from genar.pl import save_overview
 from genar.read.features import features as read_features
 from genar.read.placement import placement
 from genar.read.places import PLACES, spots_at, spots_of
-from genar.slide.files import stamp
 from genar.slide.lattice import LATTICES, Lattice, lattice
 from genar.slide.open import Slide, open_slide
-from genar.slide.section import library_name, metadata
-from genar.store import Model, find, load
-from genar.write.anndata import write_h5ad
-from genar.write.atomic import ELSEWHERE, atomic, check_writable
+from genar.slide.section import metadata
+from genar.store import Model, load
 
 logger = logging.getLogger("genar")
-
-
-class Written(NamedTuple):
-    """A result on disk.
-
-    Parameters
-    ----------
-    table, picture
-        The AnnData and its picture.
-    spots
-        Number of spots.
-    unlike
-        Share of them that look unlike the training tissue; None where the model does not know.
-    is_new
-        Whether it was made now; else it was there already.
-    """
-
-    table: Path
-    picture: Path
-    spots: int
-    unlike: float | None
-    is_new: bool
 
 
 def predict(
@@ -147,7 +114,7 @@ def predict(
     device_of(device)
     loaded = model if isinstance(model, Model) else load(model)
     check(options, loaded)
-    return _predict(Path(slide), loaded, options, progress=progress)
+    return predict_checked(Path(slide), loaded, options, progress=progress)
 
 
 def check(options: Options, model: Model) -> None:
@@ -180,7 +147,9 @@ def check(options: Options, model: Model) -> None:
             raise ConfigError(option, f"there is no file or folder {str(path)!r}", "check the path")
 
 
-def _predict(slide: Path, model: Model, options: Options, *, request: str = "", progress: bool = False) -> AnnData:
+def predict_checked(
+    slide: Path, model: Model, options: Options, *, request: str = "", progress: bool = False
+) -> AnnData:
     """Predict a slide with options that were checked."""
     at = None if options.spots is None or options.spots in LATTICES else Path(options.spots)
     measured = None if at is None or at.suffix.lower() in PLACES else spots_of(at, slide, options.mpp)
@@ -216,116 +185,8 @@ def _spots(slide: Slide, at: Path | None, model: Model, options: Options) -> Ann
     return pp.spots(slide, geometry, tile_um=model.info.tile_um, tissue=options.tissue)
 
 
-def predict_to_file(
-    slide: Path,
-    output: Path,
-    options: Options,
-    *,
-    name: str | None = None,
-    overwrite: bool = False,
-    progress: bool = False,
-) -> Written:
-    """Predict a slide and write ``<name>.h5ad`` and a picture, ``<name>.png``, to the folder ``output``.
-
-    Both files appear, or neither. A result of the same request that is there is left as it is. While the slide is in
-    work, its features lie in a hidden folder of ``output`` (or in ``options.cache``), so that the next call goes on
-    where this one was killed.
-
-    Parameters
-    ----------
-    slide
-        The slide's file.
-    output
-        Folder to write to.
-    options
-        What to predict, and how.
-    name
-        Name of the result and of the section in it; by default the slide's.
-    overwrite
-        Replace files that exist.
-    progress
-        Show progress bars.
-
-    Raises
-    ------
-    OutputError
-        If a file of another origin exists and ``overwrite`` is not set, or is the slide itself, or the folder cannot
-        be written to.
-    ConfigError
-        If the result cannot have the name.
-    GenarError
-        As :func:`predict`.
-    """
-    slide = named(slide)
-    name = name or slide.stem
-    if not is_name(name):
-        raise ConfigError(slide, f"a result cannot be called {name!r}", "give it another name")
-    table, picture = output / f"{name}.h5ad", output / f"{name}.png"
-    for path in (table, picture):
-        if _same(path, slide):
-            raise OutputError(path, "it is the slide itself", ELSEWHERE)
-        check_writable(path, overwrite=overwrite or table.is_file())
-    model = model_of(options.model)
-    check(options, model)
-    request = options.request(slide, model.sha256)
-
-    def there() -> Written | None:
-        found = None if overwrite else present(table, slide, request)
-        return None if found is None else Written(table, picture, found.spots, found.unlike, is_new=False)
-
-    if (written := there()) is not None:
-        if not picture.exists():
-            with atomic(picture, overwrite=False) as (beside,):
-                save_overview(ad.read_h5ad(table), beside)
-        return written
-    replaced = overwrite or table.is_file()  # a damaged one
-    try:
-        with scratch(output, name) as folder:
-            kept = options if options.cache else replace(options, cache=folder)
-            adata = _predict(slide, model, kept, request=request, progress=progress)
-            if name != slide.stem:
-                _rename(adata, name)
-            with atomic(table, picture, overwrite=replaced, within=folder) as (table_beside, picture_beside):
-                write_h5ad(adata, table_beside)
-                save_overview(adata, picture_beside)
-    except GenarError:
-        if (written := there()) is None:
-            raise
-        return written  # another process was faster
-    for warning in adata.uns[keys.GENAR]["warnings"]:
-        logger.warning("%s: %s", slide.name, warning)
-    unlike = ood.unlike(adata.obs[keys.OOD].to_numpy()) if keys.OOD in adata.obs else None
-    return Written(table, picture, adata.n_obs, unlike, is_new=True)
-
-
-def model_of(name: str) -> Model:
-    """Load a model once a process, as long as its files stay as they are."""
-    directory = find(name).resolve()
-    return _loaded(directory, tuple(stamp(directory)))
-
-
-@lru_cache(maxsize=1)
-def _loaded(directory: Path, _: tuple[int, ...]) -> Model:
-    return load(directory)
-
-
-def _rename(adata: AnnData, name: str) -> None:
-    """Call the section by another name than its slide's."""
-    old, new = str(adata.obs[keys.LIBRARY_ID].iloc[0]), library_name(name)
-    adata.obs[keys.LIBRARY_ID] = pd.Categorical([new] * adata.n_obs)
-    adata.uns[keys.SPATIAL][new] = adata.uns[keys.SPATIAL].pop(old)
-
-
 def _path(given: str | Path | None) -> Path | None:
     return None if given is None else Path(given)
-
-
-def _same(path: Path, slide: Path) -> bool:
-    """Tell whether both are one file; what cannot be looked up is not."""
-    try:
-        return path.samefile(slide)
-    except OSError:
-        return False
 
 
 def geometry_of(model: Model, spots: str | None, pitch: float | None) -> Lattice:

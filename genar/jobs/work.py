@@ -19,7 +19,7 @@ from genar.encoders.run import workers_for
 from genar.errors import OUT_OF_MEMORY, ConfigError, GenarError
 from genar.jobs.memory import forget_peak, peak_gb
 from genar.jobs.options import Options
-from genar.jobs.predict import predict_to_file
+from genar.jobs.predict_file import predict_to_file
 from genar.jobs.slides import Task
 
 Status = Literal["done", "failed", "present"]

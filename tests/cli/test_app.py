@@ -19,7 +19,7 @@ HEAVY = {"torch", "scanpy", "anndata", "matplotlib", "lightning", "timm", "numpy
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Path, Path, dict]]:
     """Replace the prediction by a record of its calls, in a folder of slides; one named bad* or bug* fails."""
-    from genar.jobs.predict import Written
+    from genar.jobs.predict_file import Written
 
     calls: list[tuple[Path, Path, dict]] = []
 
@@ -38,7 +38,7 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Path, Pat
         is_new = not slide.stem.startswith("old")
         return Written(output / f"{name}.h5ad", output / f"{name}.png", 1234, None, is_new=is_new)
 
-    for module in ("predict", "work"):
+    for module in ("predict_file", "work"):
         monkeypatch.setattr(f"genar.jobs.{module}.predict_to_file", predict_to_file)
     monkeypatch.setattr("genar.jobs.cohort.model_of", lambda _: SimpleNamespace(info=SimpleNamespace(encoder=None)))
     for name in ("check", "weights_sha256"):
@@ -287,7 +287,7 @@ def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
                 print("writing", table, flush=True)
                 time.sleep(60)
 
-        sys.modules["genar.jobs.predict"] = types.SimpleNamespace(predict_to_file=predict_to_file)
+        sys.modules["genar.jobs.predict_file"] = types.SimpleNamespace(predict_to_file=predict_to_file)
         main(["predict", sys.executable, "-o", sys.argv[1]])
     """
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "new" / "out")]

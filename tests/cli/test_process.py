@@ -69,7 +69,7 @@ def work(slide, output, options, **_):
         print("working", flush=True)
         time.sleep(30)
 
-sys.modules["genar.jobs.predict"] = types.SimpleNamespace(predict_to_file=work)
+sys.modules["genar.jobs.predict_file"] = types.SimpleNamespace(predict_to_file=work)
 app.main(["predict", "script.py"])
 """,
         encoding="utf-8",

@@ -10,10 +10,10 @@ import anndata as ad
 import numpy as np
 import pytest
 
-from genar import keys
+from genar import keys, tl
 from genar.cli import app
 from genar.errors import ConfigError, OutputError, SlideError
-from genar.jobs import predict as job
+from genar.jobs import predict_file as job
 from genar.jobs.cohort import predict_all
 from genar.jobs.existing import present, read
 from genar.jobs.options import Options
@@ -43,7 +43,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "_predict", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr(job, "predict_checked", lambda *_, **__: pytest.fail("the work began"))
 
 
 def tasks(folder: Path) -> list[Task]:
@@ -122,7 +122,7 @@ def test_a_damaged_result_is_made_anew(made: Path, folder: Path, monkeypatch: py
     table = folder / "out/good00.h5ad"
     table.write_bytes(table.read_bytes()[:-5000])
     whole = ad.read_h5ad(made / "out/good00.h5ad")
-    monkeypatch.setattr(job, "_predict", lambda *_, **__: whole)
+    monkeypatch.setattr(job, "predict_checked", lambda *_, **__: whole)
     assert work(tasks(folder)[0], folder / "out", OPTIONS, overwrite=False).status == "done"
     assert not list(differences(made / "out/good00.h5ad", table))
     assert not (folder / "out/.genar").exists()
@@ -138,7 +138,7 @@ def test_a_picture_that_was_removed_is_drawn_again(folder: Path, no_work: None) 
 
 def test_overwrite_makes_all_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ad.read_h5ad(folder / "out/good00.h5ad")
-    monkeypatch.setattr(job, "_predict", lambda *_, **__: whole.copy())
+    monkeypatch.setattr(job, "predict_checked", lambda *_, **__: whole.copy())
     assert told(predict_all(tasks(folder)[:1], folder / "out", OPTIONS, overwrite=True)) == {"good00": "done"}
 
 
@@ -147,7 +147,7 @@ def test_an_interrupted_slide_goes_on_from_its_features(
 ) -> None:
     out = folder / "new"
     with monkeypatch.context() as patch:
-        patch.setattr(job.tl, "predict", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(tl, "predict", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             predict_all(tasks(folder)[:1], out, OPTIONS)
     assert list(out.glob(".genar/good00/*.h5"))
@@ -167,7 +167,7 @@ def test_another_process_may_be_faster(made: Path, folder: Path, monkeypatch: py
             shutil.copy(made / "out" / name, out / name)
         return whole
 
-    monkeypatch.setattr(job, "_predict", slow)
+    monkeypatch.setattr(job, "predict_checked", slow)
     assert work(tasks(folder)[0], out, OPTIONS, overwrite=False).status == "present"
     assert sorted(p.name for p in out.iterdir()) == ["good00.h5ad", "good00.png"]
 
@@ -213,7 +213,9 @@ def test_the_command_puts_what_is_there_together(
     lines = ["slide,name,mpp", "slides/good00.tif,,", "slides/x.tif,,", "slides/good01.tif,A 1,0.499"]
     (folder / "slides.csv").write_text("\n".join(lines))
     command = ["predict", "slides.csv", "-o", "out", "--spots", "grid", "--pitch", "150", "--device", "cpu", "--concat"]
-    monkeypatch.setattr(job, "_predict", lambda slide, *_, **__: (_ for _ in ()).throw(SlideError(slide, "no", "go")))
+    monkeypatch.setattr(
+        job, "predict_checked", lambda slide, *_, **__: (_ for _ in ()).throw(SlideError(slide, "no", "go"))
+    )
     with pytest.raises(SystemExit) as left:
         app.main(command)
     out, err = capsys.readouterr()

@@ -11,6 +11,7 @@ from PIL import Image
 
 from genar.errors import ConfigError, ModelError, OutputError
 from genar.jobs import predict as job
+from genar.jobs import predict_file
 from genar.jobs.options import Options
 from genar.model.config import ModelConfig
 from genar.store import Model, ModelInfo
@@ -18,8 +19,8 @@ from genar.store import Model, ModelInfo
 
 @pytest.fixture(autouse=True)
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("load", "open_slide"):
-        monkeypatch.setattr(job, name, lambda *_: pytest.fail("the work began"))
+    for module, name in ((job, "load"), (predict_file, "load"), (job, "open_slide")):
+        monkeypatch.setattr(module, name, lambda *_: pytest.fail("the work began"))
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
@@ -32,7 +33,7 @@ def test_the_slide_is_never_overwritten(
     (tmp_path / "link").symlink_to(tmp_path)
     before = slide.read_bytes()
     with pytest.raises(OutputError, match=r"slide.png: it is the slide itself; choose another folder with -o"):
-        job.predict_to_file(slide, tmp_path / folder, Options(mpp=0.5), overwrite=overwrite)
+        predict_file.predict_to_file(slide, tmp_path / folder, Options(mpp=0.5), overwrite=overwrite)
     assert slide.read_bytes() == before
 
 
@@ -41,7 +42,7 @@ def test_what_is_at_the_target_may_be_another_file(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "results"):
         (folder / "slide.png").touch()
     with pytest.raises(OutputError, match="it exists; add --overwrite"):
-        job.predict_to_file(tmp_path / "slide.png", tmp_path / "results", Options())
+        predict_file.predict_to_file(tmp_path / "slide.png", tmp_path / "results", Options())
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 2**64])

@@ -6,7 +6,7 @@ import pytest
 
 from genar.errors import GenarError
 from genar.jobs.options import Options
-from genar.jobs.predict import predict_to_file
+from genar.jobs.predict_file import predict_to_file
 from genar.jobs.scratch import scratch
 from genar.jobs.slides import Task, is_table, tasks_of
 

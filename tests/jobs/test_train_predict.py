@@ -14,7 +14,7 @@ from genar.cli.config import load
 from genar.errors import ConfigError, DataError, ModelError, OutputError, SlideError
 from genar.estimate import ESTIMATORS
 from genar.jobs import judge
-from genar.jobs import predict as job
+from genar.jobs import predict_file as job
 from genar.jobs import train as training
 from genar.jobs.config import TrainConfig
 from genar.jobs.options import Options
@@ -158,7 +158,7 @@ def test_a_model_that_is_damaged_is_refused(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_can_fail_fails_before_the_work(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "_predict", lambda *_, **__: pytest.fail("the work began"))
+    monkeypatch.setattr(job, "predict_checked", lambda *_, **__: pytest.fail("the work began"))
     slide = shared / "data/wsi/CMU-1-Small-Region.svs"
     ad.AnnData(np.ones((2, 2))).write_h5ad(tmp_path / f"{slide.stem}.h5ad")
     with pytest.raises(OutputError, match="was not written by this version's genar predict; add --overwrite"):
