@@ -89,3 +89,4 @@ def fingerprint(encoder: str) -> str:
 
 # uns
 GENAR = "genar"
+MODEL_CARD = "model_card"  # in uns["genar"]: Markdown
