@@ -112,6 +112,8 @@ class Model:
         Hash of the weights; empty for a model that was not loaded from disk.
     reference
         What the features of the training tissue look like; None where that is not known.
+    card
+        The model card, Markdown; empty where there is none.
     """
 
     info: ModelInfo
@@ -119,6 +121,7 @@ class Model:
     network: Decoder
     sha256: str = ""
     reference: Reference | None = None
+    card: str = ""
 
 
 def build(info: ModelInfo, panel: pd.DataFrame) -> Decoder:
@@ -242,12 +245,13 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
         network = build(info, panel)
         network.load_state_dict(load_file(directory / WEIGHTS), strict=True)
         reference = _reference(directory / REFERENCE, info.feature_dim)
+        card = (directory / CARD).read_text(encoding="utf-8", errors="replace") if (directory / CARD).exists() else ""
     except (OSError, ValueError, LookupError, RuntimeError, SafetensorError) as e:
         raise ModelError(
             directory, f"the model cannot be loaded ({_reason(e)})", "use a complete model directory"
         ) from e
     digest = hashlib.sha256((directory / WEIGHTS).read_bytes()).hexdigest()
-    return Model(info, panel, network.to(device).eval(), digest, reference)
+    return Model(info, panel, network.to(device).eval(), digest, reference, card)
 
 
 def _panel(path: Path) -> pd.DataFrame:

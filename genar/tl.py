@@ -215,6 +215,7 @@ def _provenance(adata: AnnData, model: Model, unlike: np.ndarray | None) -> dict
         "version": __version__,
         "model": model.info.name,
         "model_sha256": model.sha256,
+        keys.MODEL_CARD: model.card or None,
         "encoder": model.info.encoder,
         "geometry": geometry,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

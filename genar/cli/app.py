@@ -18,6 +18,7 @@ COMMANDS = {
     "predict": "predict counts on slides",
     "tissue": "show where slides show tissue, to look at and correct",
     "demo": "fetch a small real slide and predict it",
+    "report": "write a result as a page to look at in a browser",
     "check": "check measured sections before training on them",
     "train": "train a model on measured sections",
     "evaluate": "judge a model on measured sections that it never saw",

@@ -45,6 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", metavar="DIR", type=Path, default=Path(), help="output folder (default: this one)")
     add("--model", default="her2st-mini", metavar="MODEL", help="bundled name or model directory (her2st-mini)")
+    add("--report", action="store_true", help="also write NAME.html, for a browser")
     add("--overwrite", action="store_true", help="replace files that exist")
     add = parser.add_argument_group("where").add_argument
     add("--spots", metavar="WHERE", help="visium (55 µm spots 100 µm apart), st (100 µm, 200 µm apart), grid "
@@ -148,7 +149,7 @@ def options(args: argparse.Namespace) -> "Options":
         raise ConfigError("--samples", why, "leave one of the two out")
     names = (
         "model", "spots", "pitch", "tissue", "mpp", "features", "encoder_weights", "cache", "seed", "estimator",
-        "depth", "device", "batch_size", "workers",
+        "depth", "device", "batch_size", "workers", "report",
     )  # fmt: skip
     decoding = Decoding(
         rule="sample" if args.samples > 1 else args.decoding,
@@ -166,7 +167,8 @@ def run(args: argparse.Namespace) -> int:
     from genar.jobs.slides import is_table, is_text, tasks_of
     from genar.write.atomic import check_writable
 
-    tasks = tasks_of(args.slides, reserved=["cohort"] if args.concat else [])
+    reserved = ["cohort.h5ad"] * args.concat + ["index.html"] * args.report
+    tasks = tasks_of(args.slides, reserved=reserved)
     if not is_text(args.output):
         raise OutputError(args.output, "its path is not UTF-8", "choose another folder with -o")
     if args.concat:
@@ -174,6 +176,10 @@ def run(args: argparse.Namespace) -> int:
 
         check_names(tasks)
     check_writable(args.output / "summary.csv", overwrite=True)
+    if args.report:
+        from genar.write.report.index import check_index
+
+        check_index(args.output)
     if args.cluster is not None:
         from genar.jobs.cluster import check_cluster
 
@@ -184,7 +190,8 @@ def run(args: argparse.Namespace) -> int:
 
     made = predict_to_file(tasks[0].slide, args.output, options(args), overwrite=args.overwrite, progress=True)
     if made.is_new:
-        print(f"wrote {made.table} and {made.picture}", file=sys.stdout)
+        pages = f", {made.table.with_suffix('.html')}" if args.report else ""
+        print(f"wrote {made.table}{pages} and {made.picture}", file=sys.stdout)
     else:
         print(f"{made.table} is there already, of the same request; --overwrite makes it anew", file=sys.stdout)
     return 0
@@ -208,6 +215,10 @@ def _cohort(tasks: "list[Task]", args: argparse.Namespace) -> int:
     told = ", ".join(f"{n} {status}" for status, n in tally.items() if n)
     print(f"{told}; see {args.output / SUMMARY}", file=sys.stdout)
     tables = [outcome.output for outcome in outcomes if outcome.output is not None]
+    if args.report and tables:
+        from genar.write.report.index import write_index
+
+        print(f"wrote {write_index(args.output)}", file=sys.stdout)
     if args.concat and tables:
         target = args.output / f"{COHORT}.h5ad"
         if tally["failed"]:

@@ -14,6 +14,7 @@ from genar.jobs.predict_file import model_of
 from genar.jobs.slides import Task
 from genar.jobs.summary import Summary
 from genar.jobs.work import Outcome, work
+from genar.write.report.index import is_current
 
 Say = Callable[[int, Outcome], None]
 
@@ -101,7 +102,7 @@ def _outcomes(
 def _there(task: Task, output: Path, options: Options) -> Outcome | None:
     """Tell whether a slide's result is there already; what stands in its way is found by who is to make it."""
     table, own = output / f"{task.name}.h5ad", options.of(task)
-    if not table.with_suffix(".png").exists():
+    if not table.with_suffix(".png").exists() or (options.report and not is_current(table.with_suffix(".html"), table)):
         return None
     try:
         found = present(table, task.slide, own.request(task.slide, model_of(own.model).sha256))

@@ -16,9 +16,15 @@ from genar.slide.lattice import LATTICES
 from genar.slide.outline import source_of
 from genar.store import CONFIG
 
-HOW_NOT_WHAT = ("cache", "device", "batch_size", "workers")  # they change how long it takes, not what comes out
+HOW_NOT_WHAT = (
+    "cache",
+    "device",
+    "batch_size",
+    "workers",
+    "report",
+)  # not what the result is
 WORDS = ("auto", "none", *LATTICES)  # which are no files, though there may be such
-OWN = ("summary.csv", "cohort.h5ad")  # files of genar's that lie among results
+OWN = ("summary.csv", "cohort.h5ad", "index.html")  # files of genar's that lie among results
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class Options:
         How counts are decoded.
     device, batch_size, workers
         Where and in what portions to compute.
+    report
+        Write a page to look at beside each result, too.
     """
 
     model: str = "her2st-mini"
@@ -58,6 +66,7 @@ class Options:
     device: str = "auto"
     batch_size: int = 32
     workers: int | None = None
+    report: bool = False
 
     def request(self, slide: Path, model_sha256: str) -> str:
         """Return what tells requests on one slide apart: a SHA-256, in hexadecimal.
@@ -119,7 +128,7 @@ def _measured(folder: Path) -> list[Path]:
     return [
         file
         for file in sorted(files)
-        if not (file.suffix in (".h5ad", ".png") and file.with_suffix("") in results)
+        if not (file.suffix in (".h5ad", ".png", ".html") and file.with_suffix("") in results)
         and file.name not in OWN
         and not file.name.endswith((".tissue.png", ".tissue.geojson"))
     ]

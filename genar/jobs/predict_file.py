@@ -23,6 +23,8 @@ from genar.slide.section import library_name
 from genar.store import Model, find, load
 from genar.write.anndata import write_h5ad
 from genar.write.atomic import ELSEWHERE, atomic, check_writable
+from genar.write.report import report
+from genar.write.report.index import is_current, summary_of
 
 logger = logging.getLogger("genar")
 
@@ -58,11 +60,11 @@ def predict_to_file(
     overwrite: bool = False,
     progress: bool = False,
 ) -> Written:
-    """Predict a slide and write ``<name>.h5ad`` and a picture, ``<name>.png``, to the folder ``output``.
+    """Predict a slide and write ``<name>.h5ad``, a picture, ``<name>.png``, and, where asked for, a page.
 
-    Both files appear, or neither. A result of the same request that is there is left as it is. While the slide is in
-    work, its features lie in a hidden folder of ``output`` (or in ``options.cache``), so that the next call goes on
-    where this one was killed.
+    All files appear in the folder ``output``, or none; the page, ``<name>.html``, is that of :func:`genar.report`. A
+    result of the same request that is there is left as it is. While the slide is in work, its features lie in a hidden
+    folder of ``output`` (or in ``options.cache``), so that the next call goes on where this one was killed.
 
     Parameters
     ----------
@@ -93,8 +95,9 @@ def predict_to_file(
     name = name or slide.stem
     if not is_name(name):
         raise ConfigError(slide, f"a result cannot be called {name!r}", "give it another name")
-    table, picture = output / f"{name}.h5ad", output / f"{name}.png"
-    for path in (table, picture):
+    table, picture, page = (output / f"{name}.{kind}" for kind in ("h5ad", "png", "html"))
+    targets = (table, picture, page) if options.report else (table, picture)
+    for path in targets:
         if _same(path, slide):
             raise OutputError(path, "it is the slide itself", ELSEWHERE)
         check_writable(path, overwrite=overwrite or table.is_file())
@@ -110,6 +113,8 @@ def predict_to_file(
         if not picture.exists():
             with atomic(picture, overwrite=False) as (beside,):
                 save_overview(ad.read_h5ad(table), beside)
+        if options.report and not is_current(page, table):
+            report(table, page, overwrite=summary_of(page) is not None)
         return written
     replaced = overwrite or table.is_file()  # a damaged one
     try:
@@ -118,9 +123,11 @@ def predict_to_file(
             adata = predict_checked(slide, model, kept, request=request, progress=progress)
             if name != slide.stem:
                 _rename(adata, name)
-            with atomic(table, picture, overwrite=replaced, within=folder) as (table_beside, picture_beside):
+            with atomic(*targets, overwrite=replaced, within=folder) as (table_beside, picture_beside, *pages_beside):
                 write_h5ad(adata, table_beside)
                 save_overview(adata, picture_beside)
+                for page_beside in pages_beside:
+                    report(adata, page_beside)
     except GenarError:
         if (written := there()) is None:
             raise

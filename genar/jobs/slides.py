@@ -62,7 +62,7 @@ def tasks_of(given: Sequence[Path], reserved: Sequence[str] = ()) -> list[Task]:
     given
         Slides, or one CSV with the column ``slide``, relative to the CSV, and perhaps ``mpp`` and ``name``.
     reserved
-        Names that no result may have.
+        Files that genar writes beside the results, whose names none of them may have.
 
     Raises
     ------
@@ -83,8 +83,9 @@ def tasks_of(given: Sequence[Path], reserved: Sequence[str] = ()) -> list[Task]:
         if task.name in names:
             why = f"it and {names[task.name].slide} would both be called {task.name}"
             raise ConfigError(task.slide, why, remedy)
-        if task.name in reserved:
-            raise ConfigError(task.slide, f"genar writes another file called {task.name}.h5ad", remedy)
+        for file in reserved:
+            if task.name == Path(file).stem:
+                raise ConfigError(task.slide, f"genar writes another file called {file}", remedy)
         _check_slide(task)
         names[task.name] = task
     return tasks

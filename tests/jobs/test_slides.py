@@ -65,7 +65,7 @@ def test_a_table_with_a_mistake(folder: Path, text: str, said: str) -> None:
     table = folder / "t.csv"
     table.write_text(text, encoding="utf-8")
     with pytest.raises(GenarError) as e:
-        tasks_of([table], reserved=["cohort"])
+        tasks_of([table], reserved=["cohort.h5ad"])
     assert said.format(folder=folder) in str(e.value)
     assert "\n" not in str(e.value)
 

@@ -18,7 +18,7 @@ from PIL import Image
 from genar import __version__, keys
 from genar.ood import unlike
 from genar.read.table import read_table
-from genar.write.atomic import atomic
+from genar.write.atomic import atomic, check_writable
 from genar.write.report.genes import PAGE_BYTES, genes_of
 from genar.write.report.section import Shown, shown
 from genar.write.report.spots import spots_of, views_of
@@ -69,10 +69,17 @@ def report(
     OutputError
         If the file exists and ``overwrite`` is not set, or cannot be written.
     """
-    output = Path(output)
-    what = adata if isinstance(adata, str | Path) else "adata"
+    what = "adata" if isinstance(adata, AnnData) else adata
     table = adata if isinstance(adata, AnnData) else read_table(Path(adata))
-    html = page(shown(table, library_id, what), genes)
+    return write_page(table, Path(output), what, library_id=library_id, genes=genes, overwrite=overwrite)
+
+
+def write_page(
+    adata: AnnData, output: Path, what: object, *, library_id: str | None, genes: Sequence[str] | None, overwrite: bool
+) -> Path:
+    """Do what :func:`report` does, of an AnnData that errors call ``what``."""
+    check_writable(output, overwrite=overwrite)
+    html = page(shown(adata, library_id, what), genes)
     with atomic(output, overwrite=overwrite) as (temporary,):
         temporary.write_text(html, encoding="utf-8", errors="replace")
     return output

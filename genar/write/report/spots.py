@@ -1,7 +1,6 @@
 """What a page says of each spot."""
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from genar import keys
@@ -33,7 +32,7 @@ def spots_of(section: Shown) -> dict[str, object]:
 
 def views_of(section: Shown) -> list[dict[str, object]]:
     """Pack the values of each view of the spots."""
-    views = []
+    views: list[dict[str, object]] = []
     for name, (label, limits) in VIEWS.items():
         values = _values(section, name)
         if values is not None:
@@ -48,9 +47,9 @@ def total_counts(section: Shown) -> NDArray[np.float64]:
 
 def _values(section: Shown, name: str) -> NDArray[np.float64] | None:
     """Return the values of a view; counts are taken from ``X`` where ``obs`` does not have them."""
-    obs: pd.DataFrame = section.adata.obs
+    obs = section.adata.obs
     if name in obs:
-        return obs[name].to_numpy(float)
+        return np.asarray(obs[name], dtype=np.float64)
     if name == keys.TOTAL_COUNTS:
         return total_counts(section)
     if name == keys.N_GENES:
