@@ -7,7 +7,6 @@ import hashlib
 import json
 import tempfile
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,11 +26,9 @@ from genar.model.config import ModelConfig
 from genar.model.cumulative import Cumulative
 from genar.model.decoder import Decoder
 from genar.ood import Reference
+from genar.shelf import CARD, CONFIG, GENES, REFERENCE, WEIGHTS, find, is_model, source_of
 from genar.write.atomic import ELSEWHERE, beside, check_writable
 
-CONFIG, WEIGHTS, GENES, CARD = "config.json", "model.safetensors", "genes.tsv", "README.md"
-REFERENCE = "reference.safetensors"
-BUNDLED = Path(str(files("genar"))) / "models"
 GENE_ID = "gene_id"  # the column of genes.tsv, a gene a line; in var it is keys.GENE_IDS, as scanpy's readers name it
 Micrometres = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -114,6 +111,8 @@ class Model:
         What the features of the training tissue look like; None where that is not known.
     card
         The model card, Markdown; empty where there is none.
+    source
+        ``owner/name@commit`` of a model from the Hugging Face hub; else empty.
     """
 
     info: ModelInfo
@@ -122,6 +121,7 @@ class Model:
     sha256: str = ""
     reference: Reference | None = None
     card: str = ""
+    source: str = ""
 
 
 def build(info: ModelInfo, panel: pd.DataFrame) -> Decoder:
@@ -144,17 +144,9 @@ def check_free(directory: Path) -> None:
         If it holds what is not a model, or cannot be written to.
     """
     check_writable(directory / CONFIG, overwrite=True)
-    if directory.exists() and not _is_model(directory):
+    if directory.exists() and not is_model(directory):
         why = "it exists and is not a model, so genar does not replace it"
         raise OutputError(directory, why, f"remove it, or {ELSEWHERE}")
-
-
-def _is_model(directory: Path) -> bool:
-    """Tell whether the directory was written by :func:`save`, by this version or another."""
-    try:
-        return "genar_version" in json.loads((directory / CONFIG).read_text())
-    except (OSError, ValueError, TypeError):  # the last: a file that holds a lone number
-        return False
 
 
 def save(model: Model, directory: Path, card: str) -> None:
@@ -201,35 +193,13 @@ def _genes_text(model: Model) -> str:
     return str(genes.to_csv(sep="\t", index_label="gene", float_format="%.6g"))
 
 
-def find(name: str | Path) -> Path:
-    """Return the directory of a bundled model (by name) or of one on disk (by path).
-
-    Raises
-    ------
-    ModelError
-        If there is neither.
-    """
-    for directory in (Path(name), BUNDLED / str(name)):
-        try:
-            if (directory / CONFIG).is_file():
-                return directory
-        except OSError as e:  # a name that is too long
-            raise ModelError(str(name), f"it cannot be looked up ({e.strerror})", "give a model directory") from e
-    if (Path(name) / "model" / CONFIG).is_file():
-        raise ModelError(str(name), "it is a run folder", f"give the model in it, {Path(name) / 'model'}")
-    bundled = sorted(p.parent.name for p in BUNDLED.glob(f"*/{CONFIG}"))
-    raise ModelError(
-        str(name), "there is no such model", f"give a model directory or a bundled name ({', '.join(bundled)})"
-    )
-
-
 def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
-    """Load a model, bundled or from a directory. Nothing is unpickled.
+    """Load a model, bundled, from a directory, or from the Hugging Face hub. Nothing is unpickled.
 
     Parameters
     ----------
     name
-        A bundled model's name or a model directory.
+        A bundled model's name, a model directory, or ``owner/name[@revision]`` at the hub.
     device
         Where the network goes.
 
@@ -251,7 +221,7 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
             directory, f"the model cannot be loaded ({_reason(e)})", "use a complete model directory"
         ) from e
     digest = hashlib.sha256((directory / WEIGHTS).read_bytes()).hexdigest()
-    return Model(info, panel, network.to(device).eval(), digest, reference, card)
+    return Model(info, panel, network.to(device).eval(), digest, reference, card, source_of(directory))
 
 
 def _panel(path: Path) -> pd.DataFrame:

@@ -214,6 +214,7 @@ def _provenance(adata: AnnData, model: Model, unlike: np.ndarray | None) -> dict
     return {
         "version": __version__,
         "model": model.info.name,
+        "model_source": model.source or None,
         "model_sha256": model.sha256,
         keys.MODEL_CARD: model.card or None,
         "encoder": model.info.encoder,

@@ -12,7 +12,7 @@ import genar
 from genar import keys, metrics, store
 from genar.baselines import BASELINES
 from genar.jobs.evaluation import GENAR
-from genar.store import BUNDLED
+from genar.shelf import BUNDLED
 
 ROOT = Path(__file__).parents[1]
 

@@ -24,6 +24,8 @@ COMMANDS = {
     "evaluate": "judge a model on measured sections that it never saw",
     "bench": "train GenAR and what it has to beat, and compare them",
     "encoders": "list the tile encoders",
+    "models": "list the models that are here, or show one",
+    "push": "put a model into a repository of the Hugging Face hub",
     "import": "convert a checkpoint of the published GenAR code",
 }
 

@@ -46,7 +46,7 @@ def fetch(repository: str, names: Sequence[str]) -> Path:
     found = cached(repository, names)
     if found is not None:
         return found
-    if why := _unreachable():
+    if why := unreachable():
         raise NotThereError(why)
     for name in names:
         try:
@@ -65,7 +65,7 @@ def fetch(repository: str, names: Sequence[str]) -> Path:
     raise NotThereError(msg)
 
 
-def _unreachable() -> str:
+def unreachable() -> str:
     """Say why the hub cannot be asked, or nothing where it can: its own client would try for half a minute."""
     if constants.HF_HUB_OFFLINE:
         return "HF_HUB_OFFLINE is set"

@@ -11,10 +11,10 @@ from genar.jobs.existing import is_result
 from genar.jobs.slides import Task
 from genar.model.decoding import Decoding
 from genar.read.features import file_of
+from genar.shelf import pinned
 from genar.slide.files import stamp
 from genar.slide.lattice import LATTICES
 from genar.slide.outline import source_of
-from genar.store import CONFIG
 
 HOW_NOT_WHAT = (
     "cache",
@@ -98,9 +98,8 @@ class Options:
 
     def absolute(self) -> "Options":
         """Return the same options for a process that works in another folder."""
-        is_folder = (Path(self.model) / CONFIG).is_file()  # a bundled name may also be that of some folder here
         return replace(
-            self, model=_absolute(self.model) if is_folder else self.model, spots=self.spots and _absolute(self.spots),
+            self, model=pinned(self.model), spots=self.spots and _absolute(self.spots),
             tissue=_absolute(self.tissue), features=self.features and self.features.absolute(),
             encoder_weights=self.encoder_weights and self.encoder_weights.absolute(),
             cache=self.cache and self.cache.absolute(),

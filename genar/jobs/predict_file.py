@@ -18,9 +18,10 @@ from genar.jobs.predict import check, predict_checked
 from genar.jobs.scratch import scratch
 from genar.jobs.slides import is_name, named
 from genar.pl import save_overview
+from genar.shelf import find
 from genar.slide.files import stamp
 from genar.slide.section import library_name
-from genar.store import Model, find, load
+from genar.store import Model, load
 from genar.write.anndata import write_h5ad
 from genar.write.atomic import ELSEWHERE, atomic, check_writable
 from genar.write.report import report
