@@ -22,7 +22,8 @@ from genar.shelf import COMMIT, FILES, NEEDED, HubName, is_model, source_of
 
 logger = logging.getLogger("genar")
 
-CLIENT_ERRORS = (*HfHubHTTPError.__bases__, OSError, RuntimeError)  # its HTTP library differs from release to release
+# its HTTP library, which differs from release to release, has a base of its own for what is no answer
+CLIENT_ERRORS: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, OSError, RuntimeError)
 LOGIN = "run 'hf auth login', or set HF_TOKEN"
 
 
@@ -37,11 +38,12 @@ def fetch(name: HubName) -> Path:
     ModelError
         If the model is neither in the cache nor to be had, or is none of genar's.
     """
-    return _fetched(name, constants.ENDPOINT, constants.HF_HUB_CACHE)
+    with explained(name):
+        return _fetched(name)
 
 
 @lru_cache(maxsize=8)
-def _fetched(name: HubName, endpoint: str, cache: str) -> Path:
+def _fetched(name: HubName) -> Path:
     here = cached(name)
     if here is not None and name.revision is not None and COMMIT.fullmatch(name.revision):
         return here
@@ -53,9 +55,8 @@ def _fetched(name: HubName, endpoint: str, cache: str) -> Path:
             raise ModelError(str(name), why, remedy)
         logger.warning("%s: %s; taken as it is in the cache here, %s", name, why, source_of(here))
         return here
-    with explained(name):
-        _check(name)
-        folder = Path(snapshot_download(name.repository, revision=name.revision, allow_patterns=list(FILES)))
+    _check(name)
+    folder = Path(snapshot_download(name.repository, revision=name.revision, allow_patterns=list(FILES)))
     logger.info("model %s is %s", name, source_of(folder))
     return folder
 
@@ -79,7 +80,7 @@ def _check(name: HubName) -> None:
 def models() -> list[Path]:
     """List the folders of genar's models in the hub's cache, one a revision, by name."""
     try:
-        repositories = scan_cache_dir().repos
+        repositories = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
         return []
     folders = [r.snapshot_path for repo in repositories if repo.repo_type == "model" for r in repo.revisions]
@@ -116,5 +117,5 @@ def explained(name: HubName) -> Iterator[None]:
         ) from e
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:150]

@@ -51,7 +51,7 @@ def predict(
     adata
         Spots with ``obsm["X_<encoder>"]``, from :func:`genar.pp.embed`.
     model
-        A loaded model, a bundled model's name, or a model directory.
+        A loaded model, a bundled model's name, a model directory, or ``owner/name[@revision]`` of the Hugging Face hub.
     estimator
         How a count is taken from its distribution; see :data:`genar.estimate.Estimator`.
     seed

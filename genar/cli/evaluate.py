@@ -21,8 +21,7 @@ PRINTED = ("PCC-10", "PCC-50", "PCC-200", "PCC", "Spearman", "MSE", "MAE", "NLL"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add = parser.add_argument
-    add("model", metavar="MODEL", help="bundled name, model directory, or "
-        "OWNER/NAME[@REVISION] of the Hugging Face hub")  # fmt: skip
+    add("model", metavar="MODEL", help="name, folder or OWNER/NAME[@REVISION]; see 'genar models'")
     add("data", metavar="DATA", type=Path, help="where the measured sections lie")
     add("-o", "--output", metavar="DIR", type=Path, default=Path("evaluation"), help="output folder (evaluation)")
     add("--sections", metavar="NAME", nargs="+", help="judge on these alone")

@@ -44,8 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(cluster=None, concat=False)
     add = parser.add_argument
     add("-o", "--output", metavar="DIR", type=Path, default=Path(), help="output folder (default: this one)")
-    add("--model", default="her2st-mini", metavar="MODEL", help="bundled name, model directory, or "
-        "OWNER/NAME[@REVISION] of the Hugging Face hub (her2st-mini)")  # fmt: skip
+    add("--model", default="her2st-mini", metavar="MODEL", help="name, folder or OWNER/NAME[@REVISION] (her2st-mini)")
     add("--report", action="store_true", help="also write NAME.html, for a browser")
     add("--overwrite", action="store_true", help="replace files that exist")
     add = parser.add_argument_group("where").add_argument

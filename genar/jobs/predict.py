@@ -51,7 +51,7 @@ def predict(
     slide
         The slide's file: anything OpenSlide reads, TIFF, JPEG or PNG.
     model
-        A bundled model's name, a model directory, or a loaded model.
+        A bundled model's name, a model directory, ``owner/name[@revision]`` of the Hugging Face hub, or a loaded model.
     spots
         Where to predict: ``"visium"``, ``"st"`` or ``"grid"``; or a file: a measured section that
         :func:`genar.read.section` reads, at whose spots it is predicted under their barcodes, or a CSV or GeoJSON of
