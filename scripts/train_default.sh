@@ -9,5 +9,6 @@ python -m pip install --quiet --editable .
 genar train configs/her2st-mini.yaml ${1:+--data "$1"} --output runs/her2st-mini --overwrite
 rm -rf genar/models/her2st-mini
 cp -r runs/her2st-mini/model genar/models/her2st-mini
+python scripts/record_doctor.py
 genar bench "${1:-../shared/data/her2st}" --protocol her2st --output runs/her2st-bench --resume
 python scripts/readme_results.py runs/her2st-bench

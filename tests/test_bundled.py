@@ -24,7 +24,8 @@ def test_it_is_complete_and_small() -> None:
     assert sorted(model.info.sections) == ["C2", "C3", "C4", "C5", "C6"]
     assert model.panel[keys.HELDOUT_PCC].between(-1, 1).mean() > 0.95
     folder = BUNDLED / "her2st-mini"
-    assert {p.name for p in folder.iterdir()} == {"README.md", "config.json", "genes.tsv", "model.safetensors"}
+    expected = {"README.md", "config.json", "genes.tsv", "model.safetensors", "record.safetensors"}
+    assert {p.name for p in folder.iterdir()} == expected
     assert sum(p.stat().st_size for p in folder.iterdir()) < 30e6
 
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "encoders": "list the tile encoders",
     "models": "list the models that are here, or show one",
     "push": "put a model into a repository of the Hugging Face hub",
+    "doctor": "check that genar can work on this machine",
     "import": "convert a checkpoint of the published GenAR code",
 }
 
