@@ -87,7 +87,7 @@ def expected(model: Model, features: NDArray[np.float32]) -> NDArray[np.float32]
 def _spots(info: ModelInfo, features: NDArray[np.float32]) -> AnnData:
     """Lay nine spots in a square, as far apart as the model's, at 1 µm per pixel."""
     at = np.arange(N)
-    xy = np.column_stack([at % 3, at // 3]) * info.pitch_um
+    xy = np.column_stack([at % 3, at // 3]).astype(np.float64) * info.pitch_um
     spots = bare(xy, pd.DataFrame({keys.LIBRARY_ID: pd.Categorical(["record"] * N)}, index=at.astype(str)))
     geometry = {keys.MPP: 1.0, keys.SPOT_UM: info.spot_um, keys.PITCH_UM: info.pitch_um, keys.TILE_UM: info.tile_um}
     spots.uns[keys.SPATIAL] = {"record": {keys.METADATA: geometry}}

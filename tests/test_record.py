@@ -37,9 +37,7 @@ def test_what_differs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, d
     path.write_bytes(content[:-9] if damage == "cut" else content)
     if damage == "none":
         path.unlink()
-    monkeypatch.setattr(
-        record, "create", lambda _: pytest.fail("no encoder is needed") if damage != "other output" else _Same
-    )
+    monkeypatch.setattr(record, "create", lambda _: _Same)
     with pytest.raises(ModelError, match=said):
         record.verify(folder)
 

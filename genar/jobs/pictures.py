@@ -32,4 +32,4 @@ def draw_hierarchy(model: Model, sections: Sequence[AnnData], folder: Path) -> N
         np.where(genes.isin(s.var_names), counts_of(s[some], genes), np.nan)
         for s, some in zip(sections, rows, strict=True)
     ]
-    pl.hierarchy(model, np.concatenate(counts)).savefig(folder / HIERARCHY)
+    pl.correlations(model, np.concatenate(counts)).savefig(folder / HIERARCHY)

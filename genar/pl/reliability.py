@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from anndata import AnnData
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -12,9 +10,13 @@ from genar import keys
 from genar.errors import DataError
 from genar.pl.colours import BLUE, VERMILION
 from genar.pl.figure import new_axes
+from genar.pl.hierarchy import panel_of
 from genar.reliability import MEAN_PCC, WORST_PCC
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from anndata import AnnData
+
     from genar.store import Model
 
 RELIABLE, UNRELIABLE = BLUE, VERMILION
@@ -43,7 +45,7 @@ def reliability(model_or_adata: "Model | AnnData | pd.DataFrame", *, ax: Axes | 
     DataError
         If the model was not judged on sections left out.
     """
-    panel = _panel(model_or_adata)
+    panel = panel_of(model_or_adata)
     missing = [name for name in NEEDED if name not in panel]
     if missing:
         why = f"they have no {missing[0]}: the model was not judged on sections left out"
@@ -66,11 +68,3 @@ def reliability(model_or_adata: "Model | AnnData | pd.DataFrame", *, ax: Axes | 
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(fontsize=8, frameon=False)
     return ax
-
-
-def _panel(model_or_adata: "Model | AnnData | pd.DataFrame") -> pd.DataFrame:
-    """Return the genes, a row each."""
-    if isinstance(model_or_adata, pd.DataFrame):
-        return model_or_adata
-    found: pd.DataFrame = model_or_adata.var if isinstance(model_or_adata, AnnData) else model_or_adata.panel
-    return found

@@ -24,9 +24,15 @@ LINE = 0.16  # of the caption, in inches
 
 
 def gene(
-    adata: AnnData, gene: str, *, layer: str | None = None, library_id: str | None = None, ax: Axes | None = None
+    adata: AnnData,
+    gene: str,
+    *,
+    layer: str | None = None,
+    library_id: str | None = None,
+    cmap: str = "viridis",
+    ax: Axes | None = None,
 ) -> Axes:
-    """Draw one gene over the slide.
+    """Draw one gene over the slide: spots at their true size over its image, with a colour bar and a scale bar.
 
     Parameters
     ----------
@@ -38,6 +44,8 @@ def gene(
         A layer instead of the counts in ``X``.
     library_id
         The section to draw, where ``adata`` holds several.
+    cmap
+        The colour map.
     ax
         Where to draw; by default a new pyplot figure, which a notebook shows below its cell.
 
@@ -53,7 +61,7 @@ def gene(
     adata, _, section = one_section(adata, library_id)
     values = _values(adata, gene, layer)
     ax = ax or new_axes((6, 5))
-    draw_spots(ax, adata, section, values, layer or "counts")
+    draw_spots(ax, adata, section, values, layer or "counts", cmap=cmap)
     ax.set_title(gene, style="italic", parse_math=False)
     return ax
 

@@ -43,7 +43,7 @@ def heat_map(figure: Figure) -> tuple[Axes, np.ma.MaskedArray]:
 
 def test_correlations_in_the_order_of_the_panel() -> None:
     panel, counts = panel_of(20, (1, 4, 10, 20))
-    figure = pl.hierarchy(panel, counts)
+    figure = pl.correlations(panel, counts)
     drawn(figure)
     ax, shown = heat_map(figure)
     np.testing.assert_allclose(shown, np.corrcoef(np.log1p(counts).T), atol=1e-12)
@@ -61,8 +61,8 @@ def test_correlations_in_the_order_of_the_panel() -> None:
 def test_a_model_or_its_panel_and_a_section_or_its_counts() -> None:
     panel, counts = panel_of(20)
     section = AnnData(csr_matrix(counts), var=pd.DataFrame(index=panel.index))[:, ::-1].copy()
-    expected = heat_map(pl.hierarchy(panel, counts))[1]
-    np.testing.assert_array_equal(heat_map(pl.hierarchy(SimpleNamespace(panel=panel), section))[1], expected)
+    expected = heat_map(pl.correlations(panel, counts))[1]
+    np.testing.assert_array_equal(heat_map(pl.correlations(SimpleNamespace(panel=panel), section))[1], expected)
 
 
 def test_genes_that_were_not_measured_or_do_not_vary() -> None:
@@ -70,7 +70,7 @@ def test_genes_that_were_not_measured_or_do_not_vary() -> None:
     partly = counts.copy()
     partly[:30, 2] = np.nan
     partly[:, 4] = 3
-    figure = pl.hierarchy(panel, partly)
+    figure = pl.correlations(panel, partly)
     drawn(figure)
     shown = heat_map(figure)[1]
     rest = np.log1p(counts[30:])
@@ -80,14 +80,14 @@ def test_genes_that_were_not_measured_or_do_not_vary() -> None:
     assert shown[2, 5] == pytest.approx(expected)
     assert shown.mask[4].all()
     section = AnnData(counts[:, 1:], var=pd.DataFrame(index=panel.index[1:]))
-    shown = heat_map(pl.hierarchy(panel, section))[1]
+    shown = heat_map(pl.correlations(panel, section))[1]
     assert shown.mask[0].all()
     assert not shown.mask[1:, 1:].any()
 
 
 @pytest.mark.parametrize("n_genes", [2, 4, 200, 320])
 def test_panels_of_any_size(n_genes: int) -> None:
-    figure = pl.hierarchy(*panel_of(n_genes))
+    figure = pl.correlations(*panel_of(n_genes))
     drawn(figure)
     names = figure.axes[1].get_yticklabels()
     assert len(names) == (n_genes if n_genes <= 300 else 0)
@@ -101,7 +101,7 @@ def test_panels_of_any_size(n_genes: int) -> None:
 def test_the_bundled_model_on_a_real_section(shared: Path) -> None:
     panel = pd.read_csv(Path(genar.__file__).parent / "models/her2st-mini/genes.tsv", sep="\t", index_col="gene")
     counts = pd.read_csv(shared / "data/her2st/ST-cnts/C2.tsv.gz", sep="\t", index_col=0)
-    figure = pl.hierarchy(panel, AnnData(counts.astype(np.float32)))
+    figure = pl.correlations(panel, AnnData(counts.astype(np.float32)))
     drawn(figure)
     shown = heat_map(figure)[1]
     at = [panel.index.get_loc(gene) for gene in ("IGKC", "IGHG3", "ERBB2")]
@@ -118,7 +118,7 @@ def test_the_bundled_model_on_a_real_section(shared: Path) -> None:
 )
 def test_what_cannot_be_drawn(panel: pd.DataFrame, counts: object, said: str) -> None:
     with pytest.raises(DataError, match=said):
-        pl.hierarchy(panel, counts)
+        pl.correlations(panel, counts)
 
 
 def log(epochs: int = 8, steps: int = 10, *, val: bool = True, lr: bool = True) -> pd.DataFrame:
