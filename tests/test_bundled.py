@@ -25,7 +25,8 @@ def test_it_is_complete_and_small() -> None:
     assert model.panel[keys.HELDOUT_PCC].between(-1, 1).mean() > 0.95
     folder = BUNDLED / "her2st-mini"
     expected = {"README.md", "config.json", "genes.tsv", "model.safetensors", "record.safetensors"}
-    assert {p.name for p in folder.iterdir()} == expected
+    names = {"README.md", "config.json", "genes.tsv", "model.safetensors", "record.safetensors", "reference.safetensors"}
+    assert {p.name for p in folder.iterdir()} == names
     assert sum(p.stat().st_size for p in folder.iterdir()) < 30e6
 
 
