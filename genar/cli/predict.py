@@ -176,10 +176,6 @@ def run(args: argparse.Namespace) -> int:
 
         check_names(tasks)
     check_writable(args.output / "summary.csv", overwrite=True)
-    if args.report:
-        from genar.write.report.index import check_index
-
-        check_index(args.output)
     if args.cluster is not None:
         from genar.jobs.cluster import check_cluster
 
@@ -202,6 +198,10 @@ def _cohort(tasks: "list[Task]", args: argparse.Namespace) -> int:
     from genar.jobs.cohort import predict_all
     from genar.jobs.concat import COHORT, concat
     from genar.jobs.summary import SUMMARY
+    from genar.write.report.index import check_index, write_index
+
+    if args.report:
+        check_index(args.output)
 
     def say(number: int, outcome: "Outcome") -> None:
         print(f"{number} of {len(tasks)}: {_line(outcome)}", file=sys.stdout, flush=True)
@@ -216,8 +216,6 @@ def _cohort(tasks: "list[Task]", args: argparse.Namespace) -> int:
     print(f"{told}; see {args.output / SUMMARY}", file=sys.stdout)
     tables = [outcome.output for outcome in outcomes if outcome.output is not None]
     if args.report and tables:
-        from genar.write.report.index import write_index
-
         print(f"wrote {write_index(args.output)}", file=sys.stdout)
     if args.concat and tables:
         target = args.output / f"{COHORT}.h5ad"

@@ -45,7 +45,7 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Path, Pat
         monkeypatch.setattr(f"genar.jobs.cohort.{name}", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     for name in ("a.svs", "b.svs", "c.tif", "a_b.svs", "bad.svs", "bug.svs", "good.svs", "old.svs", "memory.svs",
-                 "interrupted.svs", "x/a.svs", "y/a.tiff", "cohort.svs"):  # fmt: skip
+                 "interrupted.svs", "x/a.svs", "y/a.tiff", "cohort.svs", "index.svs"):  # fmt: skip
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).touch()
     return calls
@@ -114,6 +114,8 @@ def test_version(genar) -> None:
         (["predict", "none.csv"], "none.csv: it cannot be read (No such file or directory)"),
         (["predict", "x/a.svs", "b.svs", "y/a.tiff"], "y/a.tiff: it and x/a.svs would both be called a"),
         (["predict", "cohort.svs", "a.svs", "--concat"], "cohort.svs: genar writes another file called cohort.h5ad"),
+        (["predict", "index.svs", "a.svs", "--report"], "index.svs: genar writes another file called index.html"),
+        (["report"], "required: OUT.h5ad"),
         (["predict", "a.svs", "--cluster", "slurm"], "--cluster: 'slurm' is no cluster"),
         (["predict", "a.svs", "--cluster", "none.yaml"], "none.yaml: it cannot be read (No such file or directory)"),
         (["predict", "a.svs", "b.svs", "-o", "c.tif/out"], "summary.csv: its folder cannot be written to"),

@@ -19,6 +19,7 @@ from genar.jobs.existing import present, read
 from genar.jobs.options import Options
 from genar.jobs.slides import Task
 from genar.jobs.work import Outcome, work
+from genar.write.report.index import summary_of
 from scripts.soak_cohort import differences, make_slides
 
 OPTIONS = Options(spots="grid", pitch=150.0, device="cpu")
@@ -134,6 +135,31 @@ def test_a_picture_that_was_removed_is_drawn_again(folder: Path, no_work: None) 
     picture.unlink()
     assert work(tasks(folder)[0], folder / "out", OPTIONS, overwrite=False).status == "present"
     assert picture.read_bytes() == before
+
+
+def test_a_page_that_is_missing_or_old_is_written(folder: Path, no_work: None) -> None:
+    page, options = folder / "out/good00.html", replace(OPTIONS, report=True)
+    for _ in range(2):
+        assert work(tasks(folder)[0], folder / "out", options, overwrite=False).status == "present"
+        before = page.stat().st_mtime_ns
+        assert before > 10**9
+        work(tasks(folder)[0], folder / "out", options, overwrite=False)
+        assert page.stat().st_mtime_ns == before
+        os.utime(page, (1, 1))
+    page.write_text("mine")
+    os.utime(page, (1, 1))
+    outcome = work(tasks(folder)[0], folder / "out", options, overwrite=False)
+    assert "good00.html: it exists; add --overwrite" in outcome.error
+    assert page.read_text() == "mine"
+
+
+def test_a_page_is_written_with_a_new_result(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ad.read_h5ad(folder / "out/good00.h5ad")
+    monkeypatch.setattr(job, "_predict", lambda *_, **__: whole)
+    outcomes = predict_all(tasks(folder)[:1], folder / "new", replace(OPTIONS, report=True))
+    assert told(outcomes) == {"good00": "done"}
+    assert sorted(p.suffix for p in (folder / "new").iterdir()) == [".csv", ".h5ad", ".html", ".png"]
+    assert summary_of(folder / "new/good00.html")["spots"] == whole.n_obs
 
 
 def test_overwrite_makes_all_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_of_a_section_all_files_count_but_what_genar_wrote(tmp_path: Path) -> No
         file.touch()
     options = Options(spots=str(tmp_path))
     before = options.request(tmp_path / "a.svs", "")
-    for name in ("summary.csv", "out/a.png", "out/a.tissue.png", ".genar/a/x.h5"):
+    for name in ("summary.csv", "index.html", "out/a.png", "out/a.html", "out/a.tissue.png", ".genar/a/x.h5"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
     with h5py.File(tmp_path / "out/a.h5ad", "w") as file:

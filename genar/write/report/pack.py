@@ -26,7 +26,7 @@ def pack_texts(values: list[str]) -> str:
 
 
 def pack_gene(counts: NDArray[np.integer], layers: list[NDArray[np.float32]]) -> str:
-    """Pack what is known of one gene: its counts exactly, its layers as bfloat16, to 1 part in 500.
+    """Pack what is known of one gene: its counts exactly, its layers to 1 part in 512.
 
     Bytes of one significance lie together, the least significant first, which compresses best: of the counts 1, 2 or 4
     of them, as few as hold the largest, then two of each layer.
@@ -36,18 +36,18 @@ def pack_gene(counts: NDArray[np.integer], layers: list[NDArray[np.float32]]) ->
     counts
         Whole numbers from 0, [N].
     layers
-        Values, float32 [N] each.
+        Values from 0, float32 [N] each; one below is taken as 0.
     """
     width = next(w for w in (1, 2, 4) if counts.max(initial=0) < 256**w)
-    planes = [_planes(counts.astype(f"<u{width}"), width), *(_planes(bfloat16(layer), 2) for layer in layers)]
+    planes = [_planes(counts.astype(f"<u{width}"), width), *(_planes(halved(layer), 2) for layer in layers)]
     return pack(b"".join(planes))
 
 
-def bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
-    """Round float32 to the nearest bfloat16, ties to even, as the upper halves of their bits; NaN stays NaN."""
-    bits = np.ascontiguousarray(values, dtype="<f4").view("<u4").astype(np.uint64)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return np.where(np.isnan(values), 0x7FC0, rounded).astype("<u2")
+def halved(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Round float32 to 8 bits of mantissa, ties to even, and leave the sign out; NaN stays NaN."""
+    bits = np.maximum(values.astype("<f4"), 0).view("<u4").astype(np.uint64)
+    rounded = (bits + 0x3FFF + ((bits >> 15) & 1)) >> 15
+    return np.where(np.isnan(values), 0xFF80, rounded).astype("<u2")
 
 
 def _planes(values: NDArray[np.unsignedinteger], width: int) -> bytes:

@@ -89,7 +89,7 @@ def page(section: Shown, genes: Sequence[str] | None = None) -> str:
     """Return the page of a section as HTML."""
     data: dict[str, object] = {
         "spots": spots_of(section), "views": views_of(section), "n": section.adata.n_obs,
-        "diameter": section.diameter, "um_per_px": section.um_per_px, "palettes": _palettes(),
+        "diameter": section.diameter, "pitch": section.pitch, "um_per_px": section.um_per_px, "palettes": _palettes(),
     }  # fmt: skip
     image, said, card = _jpeg(section.image), facts(section), card_html(section)
     fixed = render("page.html.j2", title="", section=section, data=data, genes=None, image=image, facts=said, card=card,
@@ -113,7 +113,7 @@ def summary(section: Shown) -> dict[str, object]:
         "title": section.title,
         "spots": section.adata.n_obs,
         "genes": section.adata.n_vars,
-        "model": str(section.provenance.get("model", "")),
+        "model": section.model,
         "unlike": None if far is None else round(float(far), 4),
         "warnings": section.warnings,
         "thumbnail": thumbnail(section),

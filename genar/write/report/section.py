@@ -39,6 +39,8 @@ class Shown:
         Centres of the spots in pixels of the image, float64 [N, 2].
     diameter
         Of a spot, in pixels of the image.
+    pitch
+        Distance of neighbouring spots, in pixels of the image; None where not known.
     um_per_px
         Resolution of the image in µm per pixel; None where not known.
     counts
@@ -54,6 +56,7 @@ class Shown:
     image: Image.Image
     xy: NDArray[np.float64]
     diameter: float
+    pitch: float | None
     um_per_px: float | None
     counts: sparse.csc_matrix
     moran: NDArray[np.float64]
@@ -62,6 +65,11 @@ class Shown:
     def title(self) -> str:
         """What the slide is called."""
         return str(self.metadata.get(keys.SECTION_NAME, self.metadata.get(keys.SLIDE_NAME, self.library)))
+
+    @property
+    def model(self) -> str:
+        """The model that predicted it; empty where it was measured."""
+        return str(self.provenance.get("model", ""))
 
     @property
     def warnings(self) -> list[str]:
@@ -95,7 +103,8 @@ def shown(adata: AnnData, library_id: str | None, what: object) -> Shown:
     xy = np.asarray(one.obsm[keys.SPATIAL], dtype=np.float64)
     counts, metadata = _counts(one, what), dict(entry.get(keys.METADATA, {}))
     said = dict(adata.uns.get(keys.GENAR, {}))
-    mpp = metadata.get(keys.MPP)
+    um_per_px = float(metadata[keys.MPP]) / (scale * shrink) if keys.MPP in metadata else None
+    pitch_um = metadata.get(keys.PITCH_UM)
     return Shown(
         adata=one,
         library=library,
@@ -104,7 +113,8 @@ def shown(adata: AnnData, library_id: str | None, what: object) -> Shown:
         image=image,
         xy=xy * scale * shrink,
         diameter=float(entry[keys.SCALEFACTORS][keys.SPOT_DIAMETER]) * scale * shrink,
-        um_per_px=None if mpp is None else float(mpp) / (scale * shrink),
+        pitch=float(pitch_um) / um_per_px if pitch_um is not None and um_per_px else None,
+        um_per_px=um_per_px,
         counts=counts,
         moran=_moran(counts, xy),
     )

@@ -15,7 +15,8 @@ async function unpackTexts(text) {
   return JSON.parse(new TextDecoder().decode(await unpack(text)));
 }
 
-// One gene: its counts in 1, 2 or 4 planes of bytes, then two planes of each layer, the upper half of a float32.
+// One gene: its counts in 1, 2 or 4 planes of bytes, then two planes of each layer: a float32 without
+// its sign and the last 15 bits.
 function splitGene(bytes, n, layers) {
   const width = bytes.length / n - 2 * layers.length;
   const values = { counts: new Float64Array(n) };
@@ -25,7 +26,7 @@ function splitGene(bytes, n, layers) {
   layers.forEach((layer, k) => {
     const bits = new Uint32Array(n);
     const low = (width + 2 * k) * n;
-    for (let i = 0; i < n; i++) bits[i] = ((bytes[low + i] << 16) | (bytes[low + n + i] << 24)) >>> 0;
+    for (let i = 0; i < n; i++) bits[i] = ((bytes[low + i] << 15) | (bytes[low + n + i] << 23)) >>> 0;
     values[layer] = new Float32Array(bits.buffer);
   });
   return values;

@@ -43,6 +43,11 @@ class Page {
       this.slide.opacity = $("opacity").value / 100;
       this.slide.draw();
     });
+    $("large").parentElement.hidden = !(this.held.pitch > this.held.diameter);
+    $("large").addEventListener("change", () => {
+      this.slide.drawn = ($("large").checked ? this.held.pitch : this.held.diameter) / 2;
+      this.slide.draw();
+    });
     $("zoom-in").addEventListener("click", () => this.slide.zoom(ZOOM_STEP));
     $("zoom-out").addEventListener("click", () => this.slide.zoom(1 / ZOOM_STEP));
     $("fit").addEventListener("click", () => this.slide.fit());

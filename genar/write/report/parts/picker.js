@@ -17,7 +17,10 @@ class Picker {
     this.shown = [];
     input.addEventListener("input", () => this.open(input.value));
     input.addEventListener("focus", () => input.select());
-    input.addEventListener("click", () => this.open(""));
+    input.addEventListener("click", () => {
+      input.select();
+      this.open("");
+    });
     input.addEventListener("keydown", (event) => this.key(event));
     input.addEventListener("blur", () => this.close());
     list.addEventListener("pointerdown", (event) => {

@@ -9,6 +9,7 @@ class Slide {
   constructor(canvas, image, spots, held, onSpot, onHide) {
     Object.assign(this, { canvas, image, spots, onSpot, onHide });
     this.radius = held.diameter / 2;
+    this.drawn = this.radius;
     this.umPerPx = held.um_per_px;
     this.steps = new Int16Array(held.n).fill(-1);
     this.colours = [];
@@ -105,7 +106,7 @@ class Slide {
     context.drawImage(this.image, 0, 0);
     if (!this.hidden) {
       context.globalAlpha = this.opacity;
-      fillSpots(context, this.spots.x, this.spots.y, this.radius, this.steps, this.colours);
+      fillSpots(context, this.spots.x, this.spots.y, this.drawn, this.steps, this.colours);
       context.globalAlpha = 1;
     }
     if (this.marked >= 0) this.ring(context);
@@ -118,7 +119,7 @@ class Slide {
       context.strokeStyle = colour;
       context.lineWidth = thick / this.scale;
       context.beginPath();
-      context.arc(this.spots.x[this.marked], this.spots.y[this.marked], this.radius + 2 / this.scale, 0, 2 * Math.PI);
+      context.arc(this.spots.x[this.marked], this.spots.y[this.marked], this.drawn + 2 / this.scale, 0, 2 * Math.PI);
       context.stroke();
     }
   }
