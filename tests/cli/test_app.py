@@ -189,7 +189,8 @@ def test_defaults_are_those_of_the_function(genar, job) -> None:
     assert given == {"options": Options(), "name": "a", "overwrite": False}
     defaults = {name: p.default for name, p in inspect.signature(predict).parameters.items()}
     del defaults["slide"], defaults["progress"]
-    assert vars(Options()) == defaults | {"decoding": defaults["decoding"] or Decoding()}
+    of_files = {"report": False}
+    assert vars(Options()) == defaults | {"decoding": defaults["decoding"] or Decoding()} | of_files
 
 
 def test_several_samples_are_drawn_ones(genar, job) -> None:

@@ -16,7 +16,7 @@ SLIDE = Path("scans/a.svs")
 OTHER: dict[str, object] = {
     "model": "other", "spots": "st", "pitch": 50.0, "tissue": "none", "mpp": 0.5, "features": Path("f"), "depth": 9.0,
     "encoder_weights": Path("w"), "cache": Path("c"), "seed": 1, "estimator": "mean", "device": "cpu", "batch_size": 1,
-    "decoding": Decoding(rule="greedy"), "workers": 3,
+    "decoding": Decoding(rule="greedy"), "workers": 3, "report": True,
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jinja2.utils import htmlsafe_json_dumps
 from numpy.typing import NDArray
 
 from genar import keys
@@ -59,20 +60,20 @@ def genes_of(section: Shown, wanted: Sequence[str] | None, room: int) -> Genes:
     layers = [name for name in LAYERS if name in section.adata.layers]
     order = _order(section) if wanted is None else _places(section, wanted)
     values = [section.adata.layers[name] for name in layers]
-    taken: dict[int, str] = {}
+    taken: dict[int, Gene] = {}
     for place in order:
         counts = section.counts[:, place].toarray().ravel().astype(np.uint32)
-        packed = pack_gene(counts, [_column(layer, place) for layer in values])
-        room -= len(packed) + 400  # its name and facts
+        facts = _facts(section, place) | {"data": pack_gene(counts, [_column(layer, place) for layer in values])}
+        room -= len(htmlsafe_json_dumps(facts)) + 2  # a comma and a space
         if room < 0:
             break
-        taken[int(place)] = packed
+        taken[int(place)] = facts
     if not taken or (wanted is not None and len(taken) < len(order)):
         why = f"the genes do not fit on a page of {PAGE_BYTES // 10**6} MB"
         raise ConfigError("--genes", why, "name fewer with --genes, or report on a part of the slide")
     kept = sorted(taken)
-    facts = [_facts(section, place) | {"data": taken[place]} for place in kept]
-    return Genes(facts, layers, 0 if wanted is not None else section.adata.n_vars - len(kept), _first(section, kept))
+    left_out = 0 if wanted is not None else section.adata.n_vars - len(kept)
+    return Genes([taken[place] for place in kept], layers, left_out, _first(section, kept))
 
 
 def _order(section: Shown) -> NDArray[np.intp]:

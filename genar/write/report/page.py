@@ -31,6 +31,7 @@ PARTS = Path(__file__).parent / "parts"
 SCRIPTS = ("data.js", "scale.js", "slide.js", "picker.js", "panel.js", "page.js")  # in this order
 PALETTES = ("viridis", "cividis", "magma", "inferno", "gray")  # lightness rises steadily: safe for the colour-blind
 QUALITY = 82  # of JPEG
+RESERVE = 2_000  # bytes of a page that depend on its genes, but for the genes
 
 
 def report(
@@ -95,7 +96,7 @@ def page(section: Shown, genes: Sequence[str] | None = None) -> str:
     fixed = render("page.html.j2", title="", section=section, data=data, genes=None, image=image, facts=said, card=card,
                    about={}, scripts=SCRIPTS)  # fmt: skip
     about = summary(section)
-    room = PAGE_BYTES - len(fixed.encode(errors="replace")) - len(repr(about)) - 10_000
+    room = PAGE_BYTES - len(fixed.encode(errors="replace")) - len(repr(about)) - RESERVE
     chosen = genes_of(section, genes, room)
     if chosen.left_out:
         message = "%s: the page shows %d of %d genes, those with the clearest pattern; --genes chooses others"
