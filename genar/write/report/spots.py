@@ -1,5 +1,7 @@
 """What a page says of each spot."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,12 +9,22 @@ from genar import keys
 from genar.write.report.pack import pack_numbers, pack_texts
 from genar.write.report.section import Shown
 
-# obs column: what it is called, unit, and its range where that does not follow the values
-VIEWS: dict[str, tuple[str, tuple[float, float] | None]] = {
-    keys.TOTAL_COUNTS: ("Total counts", None),
-    keys.N_GENES: ("Genes detected", None),
-    keys.OOD: ("Unlike training tissue (percentile)", (0.0, 100.0)),
-    keys.TISSUE_FRACTION: ("Share of tissue", (0.0, 1.0)),
+UNLIKE = "Percentile among spots of the training tissue. Above 99, do not believe the prediction there."
+
+
+class View(NamedTuple):
+    """A column of ``obs`` that can be shown: what it is called, its range if that is fixed, and what to know of it."""
+
+    label: str
+    limits: tuple[float, float] | None = None
+    note: str = ""
+
+
+VIEWS = {
+    keys.TOTAL_COUNTS: View("Total counts"),
+    keys.N_GENES: View("Genes detected"),
+    keys.OOD: View("Unlike training tissue", (0.0, 100.0), UNLIKE),
+    keys.TISSUE_FRACTION: View("Share of tissue", (0.0, 1.0)),
 }
 
 
@@ -33,10 +45,10 @@ def spots_of(section: Shown) -> dict[str, object]:
 def views_of(section: Shown) -> list[dict[str, object]]:
     """Pack the values of each view of the spots."""
     views: list[dict[str, object]] = []
-    for name, (label, limits) in VIEWS.items():
+    for name, view in VIEWS.items():
         values = _values(section, name)
         if values is not None:
-            views.append({"key": name, "label": label, "limits": limits, "data": pack_numbers(values)})
+            views.append(view._asdict() | {"key": name, "data": pack_numbers(values)})
     return views
 
 

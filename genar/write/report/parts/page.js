@@ -88,6 +88,8 @@ class Page {
     const view = this.held.views.find((v) => v.key === this.view);
     this.values = view ? view.values : gene[this.layer];
     this.limits = view?.limits ?? null;
+    $("view-note").hidden = !view?.note;
+    $("view-note").textContent = view?.note ?? "";
     this.range();
     this.paint();
     this.tellSpot(this.slide.marked, false);
@@ -113,6 +115,8 @@ class Page {
     else [this.low, this.high] = [found.low, this.mode === "99" ? found.high : found.top];
     $("low").value = round(this.low);
     $("high").value = round(this.high);
+    $("range-99").textContent = this.limits ? "Whole scale" : "99th percentile";
+    $("range-99").title = this.limits ? "All values that there may be" : "From the smallest value to the 99th percentile";
     $("range-99").setAttribute("aria-pressed", String(this.mode === "99"));
     $("range-full").setAttribute("aria-pressed", String(this.mode === "full"));
   }
