@@ -18,9 +18,9 @@ class GenarError(Exception):
 
     def __init__(self, what: object, why: str, remedy: str) -> None:
         super().__init__(f"{what}: {why}; {remedy}")
-        self.what = str(what)
-        self.why = why
-        self.remedy = remedy
+        self.what: str = str(what)
+        self.why: str = why
+        self.remedy: str = remedy
 
     def __reduce__(self) -> tuple[type["GenarError"], tuple[str, str, str]]:
         # an exception is pickled by its one message by default, which does not make it again

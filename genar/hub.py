@@ -20,7 +20,7 @@ from genar.encoders.hub import unreachable
 from genar.errors import ModelError
 from genar.shelf import COMMIT, FILES, NEEDED, HubName, is_model, source_of
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 # its HTTP library, which differs from release to release, has a base of its own for what is no answer
 CLIENT_ERRORS: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, OSError, RuntimeError)

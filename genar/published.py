@@ -23,7 +23,7 @@ from genar.model.cumulative import Cumulative
 from genar.slide.lattice import Lattice
 from genar.store import Model, ModelInfo
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 STATE_PREFIX = "model."
 GENE_ORDER = "selected_gene_order_sha256"

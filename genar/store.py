@@ -8,7 +8,7 @@ import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pandas as pd
 import torch
@@ -71,7 +71,7 @@ class ModelInfo(BaseModel):
         Which sections it learnt from, was stopped by and was judged on, with hashes of their content.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     name: str

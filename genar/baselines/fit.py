@@ -14,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from genar.data.spots import SpotTable
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 Rows = NDArray[np.int64]
 Batch = dict[str, Tensor]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from genar import metrics
 from genar.data.spots import SpotTable, filled
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 MOST_FITTED = 50_000  # training spots of a baseline that holds them in memory
 

@@ -36,7 +36,7 @@ from genar.units import Mpp
 
 __all__ = ["Features", "default_cache", "features"]
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 VERSION = 2  # of how tiles are cut and encoded; raised when that changes, so that older entries are left alone
 HASHES = "hashes.json"

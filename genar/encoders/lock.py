@@ -7,7 +7,7 @@ from pathlib import Path
 
 from filelock import SoftFileLease, Timeout
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 LEASE_S = 180.0  # without a sign of life, after which a holder on another host counts as dead
 HEARTBEAT_S = 30.0  # between its signs of life

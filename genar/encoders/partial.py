@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from genar.write.atomic import beside
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 ORDER_BYTES = 32  # of the SHA-256 of the order of reading, after the fingerprint
 CLOSE = 1e-4  # of the fingerprint's largest value: what two runs of the same numerics may differ by

@@ -15,7 +15,7 @@ from genar.slide.open import Slide
 from genar.slide.section import centres
 from genar.write.atomic import beside
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 ROWS = 4096  # written at once
 WEIGHTS = "encoder_sha256"  # attribute of the features

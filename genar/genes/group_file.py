@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from genar.errors import ConfigError
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 GENE, UNASSIGNED = "gene", "unassigned"
 COLUMNS = "gene and one or more columns of groups, coarse to fine"

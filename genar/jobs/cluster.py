@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from genar.jobs.options import Options
     from genar.jobs.work import Outcome
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 GPU = {"GPU": 1}  # the resource that a worker with a GPU declares
 KINDS = "give local:N, local (one worker a GPU), tcp://HOST:PORT, or a dask-jobqueue YAML"

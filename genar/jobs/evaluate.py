@@ -13,7 +13,7 @@ from genar.jobs.judge import compared
 from genar.jobs.unseen import all_known, embed, gather
 from genar.store import Model, load
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 DRAWS = 1000  # of the bootstrap over spots
 

@@ -32,7 +32,7 @@ from genar.store import Model, ModelInfo, build, load
 from genar.write.atomic import beside
 from genar.write.card import model_card
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 MODEL, LAST, DONE = "model", "last.ckpt", "fit.json"
 MOST_CLUSTERED = 20_000  # spots that describe a gene when genes are clustered

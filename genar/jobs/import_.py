@@ -12,7 +12,7 @@ from genar.slide.lattice import lattice
 from genar.store import check_free, save
 from genar.units import LARGEST_TILE_UM
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 CARD = """# {name}
 

@@ -21,7 +21,7 @@ from genar.slide.open import Slide, open_slide
 from genar.slide.section import metadata
 from genar.store import Model, load
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 
 def predict(

@@ -29,7 +29,7 @@ from genar.read.source import Source, find, select
 from genar.read.validate import check_source, match_genes
 from genar.slide.section import metadata
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 FEATURES = "features"  # in uns: name of the cached features, which is a hash of what they are of
 ALIKE = 0.1  # difference of spot diameters, as a share, that measuring them may make

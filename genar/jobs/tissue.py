@@ -13,7 +13,7 @@ from genar.slide.spots import TILE_UM, spots_on
 from genar.write.atomic import atomic, check_writable
 from genar.write.outline import write_outline
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 
 def tissue_to_file(

@@ -28,7 +28,7 @@ from genar.write.card import means, model_card
 
 __all__ = ["TrainConfig", "train"]
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 BASELINES = ("ridge", "gene mean")  # what a model has to beat
 SELECTION = "selection"  # within a run's folder: the training that says for how many epochs to refit

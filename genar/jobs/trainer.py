@@ -23,7 +23,7 @@ from genar.write.atomic import beside
 if TYPE_CHECKING:
     from genar.jobs.module import GenARModule
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 METRICS = "metrics.csv"
 SHOWN = ("loss", "val_nll", "val_pcc")

@@ -18,7 +18,7 @@ from genar.read.source import Source, find, select
 from genar.read.validate import check_source
 from genar.store import Model
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """What a model is: everything needed to build its network."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -65,7 +65,7 @@ class ModelConfig(BaseModel):
         Stochastic depth of the last block, rising linearly from 0 at the first.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     decoder: DecoderName = "block_causal"
     width: int = Field(512, ge=8)

@@ -1,5 +1,7 @@
 """How the decoder goes from one scale to the next, and how it draws."""
 
+from typing import ClassVar
+
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor
@@ -25,7 +27,7 @@ class Decoding(BaseModel):
         Draw among the fewest counts that hold this share of the probability (nucleus sampling, Holtzman et al., 2020).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     rule: Rule | None = None
     n_samples: int = Field(1, ge=1, le=10_000)

@@ -8,7 +8,7 @@ from genar.errors import DataError
 from genar.read.hest import wsi_of
 from genar.read.visium import outs_of
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 Found = list[tuple[str, Path]]
 

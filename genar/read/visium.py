@@ -18,7 +18,7 @@ from genar.read.geometry import measure_mpp
 from genar.read.image import lone_image
 from genar.slide.lattice import VISIUM, Lattice
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 DEFAULT_BIN_UM = 8
 POSITION_COLUMNS = (

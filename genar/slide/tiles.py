@@ -20,7 +20,7 @@ from genar.slide.patches import PatchDataset
 from genar.slide.regions import Grid
 from genar.slide.section import centres, metadata
 
-logger = logging.getLogger("genar")
+logger: logging.Logger = logging.getLogger("genar")
 
 MOST, MOST_PX = 256, 256 * 224**2  # tiles, and pixels of them, in a chunk
 COARSER = 1.2  # times the tiles' µm a pixel: from here on it is said that a slide is resampled up

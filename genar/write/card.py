@@ -1,6 +1,7 @@
 """The model card that every model directory carries."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
@@ -23,7 +24,7 @@ class CardConfig(BaseModel):
         What it is not for.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
 
     data: str = "Not stated."
     licence: str = "Not stated: ask whoever trained the model."
