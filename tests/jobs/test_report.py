@@ -53,7 +53,10 @@ def test_of_a_cohort_each_section_has_a_page(tables: list[Path], tmp_path: Path)
 def test_nothing_is_written_where_something_is_in_the_way(tables: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    for name, said in ((INDEX, "it exists and is not genar's; move it"), ("b é&?.html", "it exists; add --overwrite")):
+    list(reports(tables[:1], out / INDEX))
+    with pytest.raises(OutputError, match="it exists and is no index of genar's"):  # but the page of a slide
+        list(reports(tables, out))
+    for name, said in ((INDEX, "it exists and is no index of genar's; move it"), ("b é&?.html", "it exists; add --overwrite")):
         (out / name).write_text("mine")
         with pytest.raises(OutputError, match=said):
             list(reports(tables, out))

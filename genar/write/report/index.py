@@ -11,6 +11,7 @@ INDEX = "index.html"
 HEAD = 200_000  # bytes of a page that its summary lies within
 BEGIN, END = '<script type="application/json" id="summary">', "</script>"
 MARK = 'content="genar '  # of the generator that a page names
+INDEX_MARK = f"<!-- genar {INDEX} -->"  # which no page of a slide has
 
 
 def summary_of(page: Path) -> dict[str, object] | None:
@@ -39,8 +40,8 @@ def check_index(folder: Path) -> None:
     """
     path = folder / INDEX
     check_writable(path, overwrite=True)
-    if path.exists() and MARK not in path.read_bytes()[:1000].decode(errors="replace"):
-        raise OutputError(path, "it exists and is not genar's", f"move it, or {ELSEWHERE}")
+    if path.exists() and INDEX_MARK not in path.read_bytes()[:1000].decode(errors="replace"):
+        raise OutputError(path, "it exists and is no index of genar's", f"move it, or {ELSEWHERE}")
 
 
 def write_index(folder: Path) -> Path:

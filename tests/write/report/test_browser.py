@@ -223,3 +223,11 @@ def test_small_windows_need_no_sideways_scrolling(opened: Opened) -> None:
         opened.page.set_viewport_size({"width": width, "height": height})
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
         assert opened.page.locator("#slide").bounding_box()["height"] >= 290
+
+
+def test_an_old_browser_is_told(browser: Browser, path: Path) -> None:
+    page = browser.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto(path.as_uri())
+    expect(page.locator("main > p.warnings")).to_contain_text("it needs a browser of 2023 or later")
+    page.close()

@@ -171,4 +171,8 @@ async function begin() {
   document.body.dataset.complete = "true";
 }
 
-begin();
+begin().catch((error) => {
+  const text = `This page cannot be shown: it needs a browser of 2023 or later (${error.message}).`;
+  document.querySelector("main").prepend(element("p", { className: "warnings", textContent: text }));
+  throw error;
+});
