@@ -56,7 +56,10 @@ def test_nothing_is_written_where_something_is_in_the_way(tables: list[Path], tm
     list(reports(tables[:1], out / INDEX))
     with pytest.raises(OutputError, match="it exists and is no index of genar's"):  # but the page of a slide
         list(reports(tables, out))
-    for name, said in ((INDEX, "it exists and is no index of genar's; move it"), ("b é&?.html", "it exists; add --overwrite")):
+    for name, said in (
+        (INDEX, "it exists and is no index of genar's; move it"),
+        ("b é&?.html", "it exists; add --overwrite"),
+    ):
         (out / name).write_text("mine")
         with pytest.raises(OutputError, match=said):
             list(reports(tables, out))
