@@ -24,8 +24,7 @@ def test_it_is_complete_and_small() -> None:
     assert sorted(model.info.sections) == ["C2", "C3", "C4", "C5", "C6"]
     assert model.panel[keys.HELDOUT_PCC].between(-1, 1).mean() > 0.95
     folder = BUNDLED / "her2st-mini"
-    expected = {"README.md", "config.json", "genes.tsv", "model.safetensors", "record.safetensors"}
-    names = {"README.md", "config.json", "genes.tsv", "model.safetensors", "record.safetensors", "reference.safetensors"}
+    names = {"README.md", "config.json", "genes.tsv"} | {f"{n}.safetensors" for n in ("model", "record", "reference")}
     assert {p.name for p in folder.iterdir()} == names
     assert sum(p.stat().st_size for p in folder.iterdir()) < 30e6
 
@@ -44,7 +43,7 @@ def test_the_readme_repeats_the_card() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     table = module.main_columns(module.MARKS.search((BUNDLED / "her2st-mini" / "README.md").read_text())[0])
-    assert [line.split("|")[1].strip() for line in table.splitlines()[2:]] == [GENAR, *BASELINES]
+    assert {line.split("|")[1].strip() for line in table.splitlines()[2:]} >= {GENAR, *BASELINES}
     assert table in (ROOT / "README.md").read_text()
 
 
