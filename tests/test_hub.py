@@ -18,7 +18,8 @@ from genar.shelf import BUNDLED, HubName
 from tests.hub import Hub, running
 
 MINI = BUNDLED / "her2st-mini"
-FILES = {name: (MINI / name).read_bytes() for name in ("config.json", "genes.tsv", "model.safetensors", "README.md")}
+NAMES = ("config.json", "genes.tsv", "model.safetensors", "reference.safetensors", "README.md")
+FILES = {name: (MINI / name).read_bytes() for name in NAMES}
 
 
 @pytest.fixture(autouse=True)
@@ -134,16 +135,18 @@ def test_what_is_pushed_is_the_model_alone_and_comes_back(at: Hub, tmp_path: Pat
     assert card.text.lstrip() == FILES["README.md"].decode()
     assert (card.data.library_name, card.data.license, card.data.datasets) == ("genar", "cc-by-4.0", ["org/her2st"])
     assert {"genar", "spatial-transcriptomics"} <= set(card.data.tags)
-    assert card.data.metrics == ["mse", "pearsonr"]
+    assert card.data.metrics == ["mse", "pearsonr", "spearmanr"]
     assert any(r.metric_name.startswith("PCC-50,") and 0 < r.metric_value < 1 for r in card.data.eval_results)
     assert store.load("org/new").source == done.source
     assert not push(mine, "org/open", public=True).private
 
 
-def test_what_a_newer_model_lacks_goes_and_what_is_others_stays(at: Hub) -> None:
-    at.commit("org/m", FILES | {"reference.safetensors": b"old", "figure.png": b"theirs"})
-    push("her2st-mini", "org/m")
-    assert set(at.commits["org/m"][-1][1]) == {*FILES, "figure.png"}
+def test_what_a_newer_model_lacks_goes_and_what_is_others_stays(at: Hub, tmp_path: Path) -> None:
+    at.commit("org/m", FILES | {"figure.png": b"theirs"})
+    newer = shutil.copytree(MINI, tmp_path / "newer")
+    (newer / "reference.safetensors").unlink()
+    push(newer, "org/m")
+    assert set(at.commits["org/m"][-1][1]) == {*FILES, "figure.png"} - {"reference.safetensors"}
     before = at.commits["org/m"][-1][1]["README.md"]
     push("org/m", "org/m")  # whose card has a header already
     assert at.commits["org/m"][-1][1]["README.md"] == before

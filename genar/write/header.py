@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from huggingface_hub import EvalResult, ModelCardData
 
 TAGS = ["genar", "spatial-transcriptomics", "histology", "pathology", "biology"]
-METRIC_TYPES = {"PCC": "pearsonr", "MSE": "mse", "MAE": "mae"}  # the hub's names, by the first word of ours
+# the hub's names, by the first word of ours
+METRIC_TYPES = {"PCC": "pearsonr", "Spearman": "spearmanr", "MSE": "mse", "MAE": "mae"}
 LICENCES = {  # the hub's identifiers; a longer name stands before what it begins with
     r"CC[ -]BY[ -]NC[ -]ND[ -]4\.0": "cc-by-nc-nd-4.0", r"CC[ -]BY[ -]NC[ -]SA[ -]4\.0": "cc-by-nc-sa-4.0",
     r"CC[ -]BY[ -]NC[ -]4\.0": "cc-by-nc-4.0", r"CC[ -]BY[ -]SA[ -]4\.0": "cc-by-sa-4.0",

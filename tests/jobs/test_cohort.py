@@ -155,7 +155,7 @@ def test_a_page_that_is_missing_or_old_is_written(folder: Path, no_work: None) -
 
 def test_a_page_is_written_with_a_new_result(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ad.read_h5ad(folder / "out/good00.h5ad")
-    monkeypatch.setattr(job, "_predict", lambda *_, **__: whole)
+    monkeypatch.setattr(job, "predict_checked", lambda *_, **__: whole)
     outcomes = predict_all(tasks(folder)[:1], folder / "new", replace(OPTIONS, report=True))
     assert told(outcomes) == {"good00": "done"}
     assert sorted(p.suffix for p in (folder / "new").iterdir()) == [".csv", ".h5ad", ".html", ".png"]
