@@ -106,6 +106,12 @@ def pinned(name: str) -> str:
     return source_of(find(name)) if hub_name(name) else name
 
 
+def card_of(directory: Path) -> str:
+    """Return a model's card, Markdown, empty where it has none."""
+    path = directory / CARD
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
 def is_model(directory: Path) -> bool:
     """Tell whether genar wrote the directory, in this version or another."""
     try:

@@ -26,7 +26,7 @@ from genar.model.config import ModelConfig
 from genar.model.cumulative import Cumulative
 from genar.model.decoder import Decoder
 from genar.ood import Reference
-from genar.shelf import CARD, CONFIG, GENES, REFERENCE, WEIGHTS, find, is_model, source_of
+from genar.shelf import CARD, CONFIG, GENES, REFERENCE, WEIGHTS, card_of, find, is_model, source_of
 from genar.write.atomic import ELSEWHERE, beside, check_writable
 
 GENE_ID = "gene_id"  # the column of genes.tsv, a gene a line; in var it is keys.GENE_IDS, as scanpy's readers name it
@@ -215,7 +215,7 @@ def load(name: str | Path, device: str | torch.device = "cpu") -> Model:
         network = build(info, panel)
         network.load_state_dict(load_file(directory / WEIGHTS), strict=True)
         reference = _reference(directory / REFERENCE, info.feature_dim)
-        card = (directory / CARD).read_text(encoding="utf-8", errors="replace") if (directory / CARD).exists() else ""
+        card = card_of(directory)
     except (OSError, ValueError, LookupError, RuntimeError, SafetensorError) as e:
         raise ModelError(
             directory, f"the model cannot be loaded ({_reason(e)})", "use a complete model directory"

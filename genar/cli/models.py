@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(args.what, why, "see 'genar models --help'")
     if args.what == "list":
         return _list()
-    from genar.jobs.models import card_of, summary
-    from genar.shelf import find
+    from genar.jobs.models import summary
+    from genar.shelf import card_of, find
 
     directory = find(args.model)
     if args.what == "path":
@@ -70,7 +70,7 @@ def _row(known: "Summary") -> tuple[str, ...]:
 
 def _lines(known: "Summary") -> list[str]:
     """Return what is known of a model, a line each."""
-    from genar.jobs.models import card_of
+    from genar.shelf import card_of
     from genar.write.header import section
 
     held_out = "not judged"

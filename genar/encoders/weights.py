@@ -71,5 +71,10 @@ def sha256(path: Path) -> str:
 
 def _memory() -> Path:
     """Return the JSON in which hashes are remembered."""
+    return cache_folder() / "weights.json"
+
+
+def cache_folder() -> Path:
+    """Return genar's cache folder: ``GENAR_CACHE``, or the user's cache of genar."""
     given = os.environ.get("GENAR_CACHE")
-    return (Path(given) if given else user_cache_path("genar")) / "weights.json"
+    return Path(given) if given else user_cache_path("genar")

@@ -13,7 +13,7 @@ from genar.jobs.benchmark import Benchmark
 from genar.jobs.cells import Cell
 from genar.jobs.config import TrainConfig
 from genar.jobs.contenders import METHODS, Fold
-from genar.jobs.judge import judged
+from genar.jobs.judge import judged_on
 from genar.jobs.prepare import FEATURES
 from genar.jobs.run import RunFolder
 from genar.jobs.train import Data, load
@@ -85,15 +85,10 @@ def _compared(config: TrainConfig, data: Data, methods: tuple[str, ...], seeds: 
 
 def measured(fold: Fold, cell: Cell, folder: Path) -> cells.Tables:
     """Train a method on a fold and judge it on each section left out."""
-    rows, genes = [], []
     predictions = fold.predictions(cell.method, cell.seed, folder)
-    for name, section, prediction in zip(fold.split.test, fold.tests, predictions, strict=True):
-        figures, table = judged(prediction, section, fold.genes, fold.training)
-        rows.append({"section": name} | figures)
-        table = table.rename_axis("gene").reset_index()
-        table.insert(0, "section", name)
-        genes.append(table)
-    return pd.DataFrame(rows), pd.concat(genes, ignore_index=True)
+    tests = dict(zip(fold.split.test, fold.tests, strict=True))
+    rows, genes = judged_on(tests, predictions, fold.genes, fold.training)
+    return pd.DataFrame(rows), genes
 
 
 def _warnings(splits: list[Split], unknown: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from genar.jobs.benchmark import COMPARED, Benchmark, figures
-from genar.jobs.evaluation import ENDS, GENAR
+from genar.jobs.evaluation import ENDS, GENAR, by_method, number
 from genar.pl.scores import scores as draw_scores
 from genar.write.atomic import atomic
 
@@ -29,15 +29,10 @@ def write(result: Benchmark, folder: Path) -> None:
 def summarised(result: Benchmark) -> dict[str, object]:
     """Return what was found as JSON holds it; undefined figures are null."""
     means, intervals, sd, lead = result.means(), result.intervals(), result.seeds(), result.differences()
-    methods = {
-        method: {
-            name: {"mean": number(means[name][method])}
-            | {end: number(intervals[name, end][method]) for end in ENDS}
-            | {"sd_seeds": number(sd[name][method])}
-            for name in means
-        }
-        for method in means.index
-    }
+    methods = by_method(means, intervals)
+    for method, figures_of in methods.items():
+        for name, said in figures_of.items():
+            said["sd_seeds"] = number(sd[name][method])
     differences = {
         method: {
             name: {part: number(lead[name, part][method]) for part in ("mean", *ENDS)}
@@ -84,11 +79,6 @@ def markdown(head: list[str], rows: list[list[str]]) -> str:
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     lines = [head, ["-" * width for width in widths], *rows]
     return "\n".join("| " + " | ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)) + " |" for row in lines)
-
-
-def number(value: float) -> float | None:
-    """Return a figure as JSON takes it."""
-    return float(f"{value:.6g}") if np.isfinite(value) else None
 
 
 def _of(lead: pd.DataFrame) -> list[str]:

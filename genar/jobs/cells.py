@@ -11,13 +11,13 @@ import pandas as pd
 from genar.errors import ConfigError
 from genar.jobs.config import TrainConfig
 from genar.jobs.contenders import check_methods, seeds_of
+from genar.jobs.evaluation import read_back
 from genar.slide.section import library_name
 from genar.write.atomic import atomic
 
 logger = logging.getLogger("genar")
 
 CELLS, SCORES, GENES, LOG = "cells", "scores.csv", "genes.csv", "bench.log"
-NAMES = {"section": str, "method": str, "gene": str, "task": str}  # which may be 007, or NA
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 
@@ -74,7 +74,7 @@ def kept(cells: list[Cell], root: Path, work: Callable[[Cell, Path], Tables]) ->
                     frame.to_csv(path, index=False)
             pcc = scores["PCC"].mean()
             logger.info("done: PCC %.3f, %.0f s", pcc, time.monotonic() - begun)
-        genes, scores = (pd.read_csv(p, float_precision="round_trip", converters=NAMES) for p in paths)
+        genes, scores = (read_back(path) for path in paths)
         found.append(tuple(_labelled(frame, cell) for frame in (scores, genes)))
     scores, genes = (pd.concat(parts, ignore_index=True) for parts in zip(*found, strict=True))
     return scores, genes

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from packaging.requirements import Requirement
-from platformdirs import user_cache_path
 
 Status = Literal["ok", "note", "FIX"]
 SHOWN = ("torch", "lightning", "timm", "anndata", "scanpy", "numpy")
@@ -163,9 +162,9 @@ def disk() -> Iterator[Finding]:
     """Check that there is room where genar writes, and that it may."""
     from huggingface_hub import constants
 
-    given = os.environ.get("GENAR_CACHE")
-    cache = Path(given) if given else user_cache_path("genar")
-    places = {"this folder": Path.cwd(), "genar's cache": cache, "hub's cache": Path(constants.HF_HUB_CACHE),
+    from genar.encoders.weights import cache_folder
+
+    places = {"this folder": Path.cwd(), "genar's cache": cache_folder(), "hub's cache": Path(constants.HF_HUB_CACHE),
               "temporary files": Path(tempfile.gettempdir())}  # fmt: skip
     remedies = {"this folder": "give -o", "genar's cache": "set GENAR_CACHE", "hub's cache": "set HF_HOME",
                 "temporary files": "set TMPDIR"}  # fmt: skip

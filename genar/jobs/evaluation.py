@@ -21,6 +21,7 @@ from genar.write.atomic import atomic
 GENAR = "GenAR"
 SCORES, GENES, SUMMARY, PICTURE = "scores.csv", "genes.csv", "evaluation.json", "scores.png"
 ENDS = ("low", "high")
+NAMES = ("section", "method", "gene")  # columns that hold names
 SHORT = ("PCC-10", "PCC-50", "PCC-200", "PCC", "Spearman", "MSE")  # figures of a table to read at a glance
 
 
@@ -113,6 +114,11 @@ def write(
             draw(result, name, section, prediction, panel).savefig(path)
 
 
+def read_back(path: Path) -> pd.DataFrame:
+    """Read figures as they were written, of sections, methods and genes that may be called 007, or NA."""
+    return pd.read_csv(path, float_precision="round_trip", converters=dict.fromkeys(NAMES, str))
+
+
 def picture_of(section: str) -> str:
     """Return the name of the file that shows genes of a section."""
     return f"genes-{library_name(section)}.png"
@@ -130,17 +136,21 @@ def draw(result: Evaluation, name: str, section: AnnData, prediction: Prediction
 
 def _json(result: Evaluation) -> str:
     """Return means over sections with intervals, and what is to be known of them; undefined figures are null."""
-    means, intervals = result.means(), result.intervals()
-    methods = {
+    sections = list(result.scores["section"].unique())
+    said = {"model": result.model, "sections": sections, "methods": by_method(result.means(), result.intervals())}
+    return json.dumps(said | {"by_section": _by_section(result), "warnings": list(result.warnings)}, indent=1)
+
+
+def by_method(means: pd.DataFrame, intervals: pd.DataFrame) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Return the ``mean`` of each figure with the ends of its interval, as JSON holds them, by method and name."""
+    return {
         str(method): {
-            str(name): {"mean": _number(means[name][method])}
-            | {end: _number(intervals[name, end][method]) for end in ENDS}
+            str(name): {"mean": number(means[name][method])}
+            | {end: number(intervals[name, end][method]) for end in ENDS}
             for name in means
         }
         for method in means.index
     }
-    said = {"model": result.model, "sections": list(result.scores["section"].unique()), "methods": methods}
-    return json.dumps(said | {"by_section": _by_section(result), "warnings": list(result.warnings)}, indent=1)
 
 
 def _by_section(result: Evaluation) -> dict[str, dict[str, dict[str, dict[str, float | None]]]]:
@@ -153,9 +163,10 @@ def _by_section(result: Evaluation) -> dict[str, dict[str, dict[str, dict[str, f
         section, method, figure = row["section"], row["method"], row["figure"]
         said = {"value": scores[section, method][figure]} | {end: row[end] for end in ENDS}
         of_section = found.setdefault(section, {})
-        of_section.setdefault(method, {})[figure] = {name: _number(value) for name, value in said.items()}
+        of_section.setdefault(method, {})[figure] = {name: number(value) for name, value in said.items()}
     return found
 
 
-def _number(value: float) -> float | None:
+def number(value: float) -> float | None:
+    """Return a figure as JSON takes it: to six digits, null where it is undefined."""
     return float(f"{value:.6g}") if np.isfinite(value) else None

@@ -67,17 +67,14 @@ def compared(
         predictions |= {n: BASELINES[n](table, unknown, seed) for n in bar(baselines, "Baselines", shown=True)}
     rows, tables, spots = [], [], []
     for method, of_sections in predictions.items():
-        for (name, section), prediction in zip(tests.items(), of_sections, strict=True):
-            figures, each = judged(prediction, section, genes, training)
-            where = {"section": name, "method": method}
-            rows.append(where | figures)
-            if draws:
-                spots.append(spot_intervals(prediction, section, genes, draws).assign(**where))
-            tables.append(pd.DataFrame(where, index=each.index).join(each).rename_axis("gene").reset_index())
+        figures, of_genes = judged_on(tests, of_sections, genes, training, method=method)
+        rows += figures
+        tables.append(of_genes)
+        for (name, section), prediction in zip(tests.items(), of_sections if draws else (), strict=bool(draws)):
+            of_spots = spot_intervals(prediction, section, genes, draws)
+            spots.append(of_spots.assign(section=name, method=method))
     found = pd.concat(tables, ignore_index=True)
-    found = found[["section", "method", "gene", *found.columns[3:]]]
-    intervals = pd.concat(spots) if spots else None
-    return Evaluation(model.info.name, pd.DataFrame(rows), found, spots=intervals), own
+    return Evaluation(model.info.name, pd.DataFrame(rows), found, spots=pd.concat(spots) if spots else None), own
 
 
 def training_of(known: Sequence[AnnData], genes: pd.Index) -> Training | None:
@@ -129,6 +126,33 @@ def _joined(chunks: list[tuple[Tensor, Tensor, Spread]]) -> Prediction:
     logs, means, spreads = zip(*chunks, strict=True)
     log, mean = (torch.cat(part, dim=1).cpu().numpy() for part in (logs, means))
     return Prediction(log, mean, Spread.joined(spreads))
+
+
+def judged_on(
+    tests: Mapping[str, AnnData],
+    predictions: Sequence[Prediction],
+    genes: pd.Index,
+    training: Training | None,
+    **labels: str,
+) -> tuple[list[dict[str, str | float]], pd.DataFrame]:
+    """Judge predictions of ``genes`` on sections, by name.
+
+    Returns
+    -------
+    A row a section, its name, the ``labels`` and the figures of :func:`genar.metrics.score`; and a table with a row a
+    section and gene: these, ``gene``, and the columns of :func:`genar.metrics.by_gene`.
+    """
+    rows: list[dict[str, str | float]] = []
+    tables = []
+    for (name, section), prediction in zip(tests.items(), predictions, strict=True):
+        figures, table = judged(prediction, section, genes, training)
+        where = {"section": name} | labels
+        rows.append({**where, **figures})
+        table = table.rename_axis("gene").reset_index()
+        for place, (label, value) in enumerate(where.items()):
+            table.insert(place, label, value)
+        tables.append(table)
+    return rows, pd.concat(tables, ignore_index=True)
 
 
 def judged(

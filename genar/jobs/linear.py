@@ -54,7 +54,8 @@ def fit_linear(network: Decoder, table: SpotTable, views: int, seed: int) -> tup
     values, known = _targets(network, table, rows)
     goal = filled(phi(values).double().numpy(), known.numpy())
     parts = inner_folds(table.section[rows])
-    left_out, alpha, network.tilt.folds = _cross_fitted(x, goal, parts)
+    left_out, alpha, of_folds = _cross_fitted(x, goal, parts)
+    network.tilt.fold_weight, network.tilt.fold_bias = (torch.stack(part) for part in zip(*of_folds, strict=True))
     w, bias = _ridge(x, goal, [alpha])[0]
     some = slice(None) if len(rows) <= MOST_CALIBRATED else np.linspace(0, len(rows) - 1, MOST_CALIBRATED).astype(int)
     shape = _calibrated(torch.from_numpy(left_out[some]).float(), values[some], known[some], network.tilt.phi.cpu())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from genar import keys
 from genar.errors import ModelError
-from genar.shelf import BUNDLED, CARD, CONFIG, FILES, GENES, bundled, source_of
+from genar.shelf import BUNDLED, CONFIG, FILES, GENES, bundled, source_of
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,3 @@ def summary(directory: Path) -> Summary:
     except (OSError, ValueError, LookupError, TypeError) as e:
         why = f"it cannot be read ({' '.join(str(e).split())[:150]})"
         raise ModelError(directory, why, "use a complete model directory") from e
-
-
-def card_of(directory: Path) -> str:
-    """Return a model's card, empty where it has none."""
-    path = directory / CARD
-    return path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -15,7 +15,7 @@ from genar.data.splits import FINAL, Split, plan
 from genar.device import device_of
 from genar.errors import ConfigError
 from genar.jobs.config import TrainConfig
-from genar.jobs.evaluation import draw, picture_of
+from genar.jobs.evaluation import draw, picture_of, read_back
 from genar.jobs.fit import MODEL, best_epoch, fit
 from genar.jobs.judge import compared
 from genar.jobs.pictures import draw_curves, draw_hierarchy
@@ -181,8 +181,7 @@ def judge(config: TrainConfig, data: Data, run: str, folder: Path) -> tuple[pd.D
     """Compare a run's model with the baselines on its test sections, unless its folder tells of that already."""
     paths = folder / HELDOUT, folder / HELDOUT_GENES
     if run != FINAL and all(path.exists() for path in paths):
-        names = {"section": str, "gene": str}  # which may be 007, or NA
-        table, by_gene = (pd.read_csv(path, float_precision="round_trip", converters=names) for path in paths)
+        table, by_gene = (read_back(path) for path in paths)
         return table, by_gene.set_index("gene")
     split, model = data.runs[run], load_model(folder / MODEL)
     tests = {name: data.sections[name] for name in split.test}

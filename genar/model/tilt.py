@@ -14,6 +14,8 @@ the regression is less than of others, so in training the path of a spot is one 
 import torch
 from torch import Tensor, nn
 
+from genar.model.condition import given
+
 
 class Tilt(nn.Module):
     """See the module's head.
@@ -36,11 +38,14 @@ class Tilt(nn.Module):
         self.slope: Tensor
         self.width: Tensor
         self.phi: Tensor
-        self.folds: list[tuple[Tensor, Tensor]] = []  # W and w fitted without each inner fold, while training
+        self.fold_weight: Tensor | None
+        self.fold_bias: Tensor | None
         self.register_buffer("weight", torch.zeros(features, positions))  # W
         for name in ("bias", "offset", "slope", "width"):  # w, a, b, s
             self.register_buffer(name, torch.zeros(positions))
         self.register_buffer("phi", phi(torch.arange(max_count + 1.0)), persistent=False)
+        for name in ("fold_weight", "fold_bias"):  # while training: W and w fitted without each inner fold
+            self.register_buffer(name, None, persistent=False)
 
     def means(self, x: Tensor, fold: Tensor | None = None) -> Tensor:
         """Return what the regression predicts of phi, [B, P], from standardised features ``x`` [B, D].
@@ -50,9 +55,9 @@ class Tilt(nn.Module):
         if fold is None:
             return x @ self.weight + self.bias
         found = x.new_empty(len(x), self.weight.shape[1])
-        for i, (weight, bias) in enumerate(self.folds):
+        for i, (weight, bias) in enumerate(zip(given(self.fold_weight), given(self.fold_bias), strict=True)):
             here = fold == i
-            found[here] = x[here] @ weight.to(x.device) + bias.to(x.device)
+            found[here] = x[here] @ weight + bias
         return found
 
     def logits(self, means: Tensor, rows: slice) -> Tensor:

@@ -12,8 +12,8 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from genar.errors import DataError
-from genar.pl.figure import Picture
-from genar.pl.hierarchy import LARGEST_NAME_PT, NAMED, ROW_PT, groups_of
+from genar.pl.figure import Picture, label_bar
+from genar.pl.hierarchy import LARGEST_NAME_PT, NAMED, ROW_PT, groups_of, runs_of
 
 if TYPE_CHECKING:
     from genar.store import Model
@@ -58,9 +58,7 @@ def correlations(model: "Model | pd.DataFrame", counts: AnnData | ArrayLike) -> 
     bar = figure.colorbar(
         image, ax=heat, location="bottom", shrink=min(1.0, 3.0 / side), aspect=24, pad=0.1 / side, extend="both"
     )
-    bar.set_label("correlation of log(count + 1)", fontsize=8)
-    bar.ax.tick_params(labelsize=7)
-    bar.outline.set_visible(False)
+    label_bar(bar, "correlation of log(count + 1)")
     heat.set_title(f"{len(panel):,} genes in decoding order, {len(table):,} spots", fontsize=9)
     return figure
 
@@ -100,9 +98,8 @@ def _correlation(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _boxes(ax: Axes, groups: dict[int, NDArray[np.int64]]) -> None:
     """Draw boxes around the groups, thinner from scale to scale."""
     for rank, labels in enumerate(groups.values()):
-        starts = np.flatnonzero(np.diff(labels, prepend=-1))
         width = max(1.4 * 0.6**rank, 0.3)
-        for start, end in zip(starts, [*starts[1:], len(labels)], strict=True):
+        for start, end in runs_of(labels):
             box = Rectangle((start - 0.5, start - 0.5), end - start, end - start, fill=False, ec="black", lw=width)
             ax.add_patch(box)
 

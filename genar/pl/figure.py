@@ -3,6 +3,7 @@
 from io import BytesIO
 
 from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 
 
@@ -16,6 +17,13 @@ class Picture(Figure):
         file = BytesIO()
         self.savefig(file, format="png")
         return file.getvalue()
+
+
+def label_bar(bar: Colorbar, label: str) -> None:
+    """Label a colour bar in small letters, without a frame."""
+    bar.set_label(label, fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_visible(False)
 
 
 def new_axes(size: tuple[float, float]) -> Axes:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from genar import keys
 from genar.errors import DataError
-from genar.pl.figure import new_axes
+from genar.pl.figure import label_bar, new_axes
 
 if TYPE_CHECKING:
     from genar.store import Model
@@ -64,7 +64,7 @@ def hierarchy(
     groups = groups_of(panel)
     column, values = _colours(panel, color)
     ax = ax or new_axes((1.6 + 0.9 * len(groups), float(np.clip(len(panel), 50, NAMED)) * ROW_PT / 72 + 0.8))
-    boxes = [(k, start, end - start) for k, labels in enumerate(groups.values()) for start, end in _runs(labels)]
+    boxes = [(k, start, end - start) for k, labels in enumerate(groups.values()) for start, end in runs_of(labels)]
     shown = np.array([_mean(values[start : start + n]) for _, start, n in boxes])
     known = shown[np.isfinite(shown)]
     norm = Normalize(*(np.quantile(known, (0.02, 0.98)) if known.size else (0.0, 1.0)))  # a few genes are far off
@@ -87,9 +87,7 @@ def hierarchy(
     _names(ax, panel.index, row)
     _numbers(ax, boxes, row, ScalarMappable(norm, colormaps[cmap]), shown)
     bar = ax.figure.colorbar(patches, ax=ax, location="bottom", aspect=30, pad=0.01, fraction=0.03, extend="both")
-    bar.set_label(LABELS.get(column, column), fontsize=8)
-    bar.ax.tick_params(labelsize=7)
-    bar.outline.set_visible(False)
+    label_bar(bar, LABELS.get(column, column))
     return ax
 
 
@@ -131,7 +129,7 @@ def _mean(values: NDArray[np.float64]) -> float:
     return float(known.mean()) if known.size else float("nan")
 
 
-def _runs(labels: NDArray[np.int64]) -> list[tuple[int, int]]:
+def runs_of(labels: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return where each group begins and ends: genes of a group stand together."""
     starts = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist()]
     return list(zip(starts, [*starts[1:], len(labels)], strict=True))

@@ -33,6 +33,13 @@ def one_section(adata: AnnData, library_id: str | None) -> tuple[AnnData, str, S
     return one, str(library_id), images[library_id]
 
 
+def provenance_of(adata: AnnData, library: str) -> Mapping[str, Any]:
+    """Return what ``uns["genar"]`` says of one section, in a file of one or of several; empty where it was measured."""
+    said = adata.uns.get(keys.GENAR, {})
+    found: Mapping[str, Any] = said.get("sections", {}).get(library, said)
+    return found
+
+
 def extent_of(adata: AnnData, section: Section) -> tuple[float, float, float, float]:
     """Return left, right, top and bottom of the spots with a margin, in level-0 pixels.
 

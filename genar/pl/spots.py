@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from genar import keys
 from genar.errors import DataError
 from genar.pl.figure import Picture, new_axes
-from genar.pl.section import Section, draw_outline, draw_spots, extent_of, one_section
+from genar.pl.section import Section, draw_outline, draw_spots, extent_of, one_section, provenance_of
 from genar.pl.text import drawable, short
 
 WARNING = "#B04A00"  # a colour that is read on white, and not told by its redness alone: the text says it
@@ -142,8 +142,7 @@ def _values(adata: AnnData, gene: str, layer: str | None) -> NDArray[np.float64]
 
 def _warned(adata: AnnData, library: str, width: float) -> str:
     """Return what a section's result warns of, in lines that a figure of ``width`` inches holds."""
-    said = adata.uns.get(keys.GENAR, {})
-    warnings = said.get("sections", {}).get(library, said).get("warnings", ())
+    warnings = provenance_of(adata, library).get("warnings", ())
     lines = [line for text in warnings for line in textwrap.wrap(drawable(str(text)), int(LETTERS * width))]
     return "".join(f"{line}\n" for line in lines)
 

@@ -2,10 +2,12 @@
 
 import base64
 import gzip
+import io
 import json
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 LEVEL = 6  # of gzip: more takes three times as long for one part in a hundred
 
@@ -13,6 +15,13 @@ LEVEL = 6  # of gzip: more takes three times as long for one part in a hundred
 def pack(content: bytes) -> str:
     """Compress bytes and write them in base64."""
     return base64.b64encode(gzip.compress(content, LEVEL, mtime=0)).decode()
+
+
+def pack_picture(image: Image.Image, **settings: int | bool) -> str:
+    """Write a picture as a data URL, a JPEG of these settings of Pillow's."""
+    file = io.BytesIO()
+    image.save(file, "JPEG", **settings)
+    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def pack_numbers(values: NDArray[np.generic]) -> str:

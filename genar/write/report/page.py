@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import io
 import logging
 from collections.abc import Sequence
 from functools import cache
@@ -13,13 +12,13 @@ import numpy as np
 from anndata import AnnData
 from markupsafe import Markup
 from matplotlib import colormaps
-from PIL import Image
 
 from genar import __version__, keys
 from genar.ood import unlike
 from genar.read.table import read_table
 from genar.write.atomic import atomic, check_writable
 from genar.write.report.genes import PAGE_BYTES, genes_of
+from genar.write.report.pack import pack_picture
 from genar.write.report.section import Shown, shown
 from genar.write.report.spots import spots_of, views_of
 from genar.write.report.thumbnail import thumbnail
@@ -92,7 +91,7 @@ def page(section: Shown, genes: Sequence[str] | None = None) -> str:
         "spots": spots_of(section), "views": views_of(section), "n": section.adata.n_obs,
         "diameter": section.diameter, "pitch": section.pitch, "um_per_px": section.um_per_px, "palettes": _palettes(),
     }  # fmt: skip
-    image, said, card = _jpeg(section.image), facts(section), card_html(section)
+    image, said, card = pack_picture(section.image, quality=QUALITY, optimize=True), facts(section), card_html(section)
     fixed = render("page.html.j2", title="", section=section, data=data, genes=None, image=image, facts=said, card=card,
                    about={}, scripts=SCRIPTS)  # fmt: skip
     about = summary(section)
@@ -141,13 +140,6 @@ def _templates() -> jinja2.Environment:
     )  # fmt: skip
     made.policies["json.dumps_kwargs"] = {"sort_keys": False, "allow_nan": False}
     return made
-
-
-def _jpeg(image: Image.Image) -> str:
-    """Return a picture as a data URL."""
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=QUALITY, optimize=True)
-    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 @cache

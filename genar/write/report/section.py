@@ -12,7 +12,7 @@ from scipy import sparse
 from genar import keys
 from genar.errors import DataError
 from genar.metrics.spatial import adjacent, morans_i
-from genar.pl.section import image_of, one_section
+from genar.pl.section import image_of, one_section, provenance_of
 
 IMAGE_PX = 2000  # longest side
 BLOCK = 512  # genes taken at once
@@ -102,14 +102,13 @@ def shown(adata: AnnData, library_id: str | None, what: object) -> Shown:
         image = image.resize((round(image.width * shrink), round(image.height * shrink)), Image.Resampling.BOX)
     xy = np.asarray(one.obsm[keys.SPATIAL], dtype=np.float64)
     counts, metadata = _counts(one, what), dict(entry.get(keys.METADATA, {}))
-    said = dict(adata.uns.get(keys.GENAR, {}))
     um_per_px = float(metadata[keys.MPP]) / (scale * shrink) if keys.MPP in metadata else None
     pitch_um = metadata.get(keys.PITCH_UM)
     return Shown(
         adata=one,
         library=library,
         metadata=metadata,
-        provenance=dict(said.get("sections", {}).get(library, said)),
+        provenance=dict(provenance_of(adata, library)),
         image=image,
         xy=xy * scale * shrink,
         diameter=float(entry[keys.SCALEFACTORS][keys.SPOT_DIAMETER]) * scale * shrink,

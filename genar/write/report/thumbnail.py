@@ -1,12 +1,10 @@
 """A small picture of a section: the slide, and the total counts over it."""
 
-import base64
-import io
-
 import numpy as np
 from matplotlib import colormaps
 from PIL import Image, ImageDraw
 
+from genar.write.report.pack import pack_picture
 from genar.write.report.section import Shown
 from genar.write.report.spots import total_counts
 
@@ -29,6 +27,4 @@ def thumbnail(section: Shown) -> str:
         box = (x - radius, y - radius, x + radius, y + radius)
         draw.ellipse(box, fill=(int(red), int(green), int(blue), OPACITY))
     picture.thumbnail((SIDE, SIDE))
-    file = io.BytesIO()
-    picture.save(file, "JPEG", quality=80)
-    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
+    return pack_picture(picture, quality=80)
