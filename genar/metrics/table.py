@@ -32,7 +32,7 @@ def score(
     Parameters
     ----------
     prediction, measured_counts, training, neighbours, section, threads
-        As of :func:`~genar.metrics.genes.by_gene`.
+        As of :func:`~genar.metrics.by_gene`.
     table
         What that made of the same, where it is at hand.
     edges
