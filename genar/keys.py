@@ -66,6 +66,8 @@ MPP_SOURCE = "mpp_source"
 SLIDE_NAME = "slide_name"
 SLIDE_WIDTH = "slide_width"
 SLIDE_HEIGHT = "slide_height"
+BOUNDS_X = "bounds_x"  # top left corner of the scanned area in level-0 px, from which QuPath counts
+BOUNDS_Y = "bounds_y"
 SPOT_UM = "spot_um"
 PITCH_UM = "pitch_um"
 LATTICE = "lattice"
@@ -90,3 +92,7 @@ def fingerprint(encoder: str) -> str:
 # uns
 GENAR = "genar"
 MODEL_CARD = "model_card"  # in uns["genar"]: Markdown
+
+# obs of a table in a SpatialData store, as spatialdata-io's reader of Visium names them
+REGION = "region"
+SPOT_ID = "spot_id"

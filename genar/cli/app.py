@@ -19,6 +19,7 @@ COMMANDS = {
     "tissue": "show where slides show tissue, to look at and correct",
     "demo": "fetch a small real slide and predict it",
     "report": "write a result as a page to look at in a browser",
+    "export": "write results as SpatialData, GeoJSON, CSV or Parquet",
     "check": "check measured sections before training on them",
     "train": "train a model on measured sections",
     "evaluate": "judge a model on measured sections that it never saw",

@@ -13,6 +13,7 @@ from PIL import Image
 from scipy.sparse import csr_matrix
 
 from genar import keys
+from genar.slide.backends import origin
 from genar.slide.lattice import Lattice
 from genar.slide.open import Slide
 
@@ -72,6 +73,7 @@ def place(spots: AnnData, slide: Slide, lattice: Lattice, *, library_id: str | N
         mpp=slide.mpp,
         mpp_source=slide.mpp_source,
         slide_name=slide.path.name,
+        bounds=origin(slide.backend),
     )
     metadata(spots)[keys.SOURCE_IMAGE] = str(Path(slide.path).resolve())
 
@@ -86,6 +88,7 @@ def describe(
     mpp: float,
     mpp_source: str,
     slide_name: str,
+    bounds: tuple[float, float] = (0.0, 0.0),
 ) -> None:
     """Write ``obs["library_id"]`` and ``uns["spatial"]``, as Visium files have them.
 
@@ -105,6 +108,8 @@ def describe(
         Resolution of level 0 in µm per pixel, and where it comes from.
     slide_name
         Name of the slide.
+    bounds
+        Corner of the scanned area in level-0 pixels; see :func:`genar.slide.backends.origin`.
     """
     library, diameter, longest = library_name(name), lattice.spot_um / mpp, max(size)
     hires, lowres = images
@@ -124,6 +129,8 @@ def describe(
                 keys.SLIDE_NAME: slide_name,
                 keys.SLIDE_WIDTH: size[0],
                 keys.SLIDE_HEIGHT: size[1],
+                keys.BOUNDS_X: float(bounds[0]),
+                keys.BOUNDS_Y: float(bounds[1]),
                 keys.MPP: float(mpp),
                 keys.MPP_SOURCE: mpp_source,
                 keys.LATTICE: lattice.name,

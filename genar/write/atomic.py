@@ -104,6 +104,55 @@ def atomic(*targets: Path, overwrite: bool, within: Path | None = None) -> Itera
 
 
 @contextmanager
+def whole_folder(target: Path, *, replaces: bool) -> Iterator[Path]:
+    """Write a folder beside its target and rename it at the end; on any failure it does not appear.
+
+    Parameters
+    ----------
+    target
+        The folder to be written; its parents are made if need be.
+    replaces
+        Whether to put it in the place of one that is there, which stays on failure.
+
+    Yields
+    ------
+    The path to write the folder at, which does not exist yet.
+
+    Raises
+    ------
+    OutputError
+        If the target exists and is not to be replaced, or writing fails.
+    """
+    check_writable(target.with_name(f".{target.name}"), overwrite=True)
+    made = [p for p in target.parents if not p.exists()]  # innermost first
+    own: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        own = Path(tempfile.mkdtemp(dir=target.parent, prefix="."))
+        yield own / target.name
+        old = own / f"{target.name}.old"
+        if target.exists():
+            if not replaces:
+                raise OutputError(target, "it exists", f"add --overwrite to replace it, or {ELSEWHERE}")
+            target.rename(old)
+        try:
+            (own / target.name).rename(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
+        made = []
+    except OSError as e:
+        raise OutputError(target, f"it cannot be written ({e.strerror or e})", f"free space, or {ELSEWHERE}") from e
+    finally:
+        if own is not None:
+            shutil.rmtree(own, ignore_errors=True)
+        for path in made:
+            if path.exists() and not any(path.iterdir()):
+                path.rmdir()
+
+
+@contextmanager
 def beside(path: Path) -> Iterator[Path]:
     """Write a file beside its target, then rename it, so that no other process sees half of it.
 
