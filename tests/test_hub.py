@@ -6,10 +6,12 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from huggingface_hub import ModelCard, constants
 
-from genar import hub, shelf, store
+from genar import hub, keys, record, shelf, store, tl
+from genar.cli import app
 from genar.errors import ConfigError, ModelError, OutputError
 from genar.jobs.models import here, summary
 from genar.jobs.options import Options
@@ -58,6 +60,38 @@ def test_a_model_of_the_hub_is_loaded_by_its_commit(at: Hub, monkeypatch: pytest
     assert at.asked == []  # a commit stays what it is
     store.load("org/m")
     assert at.asked  # a branch may not
+
+
+def test_a_result_names_the_commit(at: Hub) -> None:
+    oid = at.commit("org/m", FILES)
+    model = store.load("org/m@main")
+    spots = record._spots(model.info, np.ones((record.N, model.info.feature_dim), np.float32))
+    assert tl.predict(spots, model).uns[keys.GENAR]["model_source"] == f"org/m@{oid}"
+    assert "model_source" not in tl.predict(spots, "her2st-mini").uns[keys.GENAR]
+
+
+def test_the_commands(at: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*words: str) -> str:
+        with pytest.raises(SystemExit) as left:
+            app.main(words)
+        assert left.value.code == 0
+        return capsys.readouterr().out
+
+    said = run("push", "her2st-mini", "org/m", "--license", "mit")
+    oid, files = at.commits["org/m"][-1]
+    assert said == f"pushed org/m@{oid}, private: {at.url}/org/m\n"
+    assert b"license: mit" in files["README.md"]
+    assert "stays private" in run("push", "her2st-mini", "org/m", "--public")
+    last = at.commits["org/m"][-1][0]
+    assert Path(run("models", "path", "org/m").strip()).name == last
+    heads, *rows = run("models").splitlines()
+    assert heads.split() == ["name", "genes", "encoder", "PCC", "MB"]
+    assert [row.split()[:3] for row in rows] == [
+        [name, "200", "efficientnet_lite0"] for name in ("her2st-mini", f"org/m@{last}")
+    ]
+    shown = run("models", "show", f"org/m@{last}")
+    assert "  licence    Weights: CC BY 4.0, as the data. Code: MIT.\n" in shown
+    assert "## Held-out accuracy" in shown
 
 
 def test_without_a_network_the_cache_is_used_and_said(

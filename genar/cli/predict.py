@@ -164,7 +164,9 @@ def options(args: argparse.Namespace) -> "Options":
 def run(args: argparse.Namespace) -> int:
     """Predict the slides."""
     from genar.errors import OutputError
+    from genar.jobs.given import check_where
     from genar.jobs.slides import is_table, is_text, tasks_of
+    from genar.shelf import find
     from genar.write.atomic import check_writable
 
     reserved = ["cohort.h5ad"] * args.concat + ["index.html"] * args.report
@@ -176,6 +178,8 @@ def run(args: argparse.Namespace) -> int:
 
         check_names(tasks)
     check_writable(args.output / "summary.csv", overwrite=True)
+    check_where(args.spots, args.pitch, args.tissue, args.features, args.encoder_weights)  # here: it takes no time
+    find(args.model)
     if args.cluster is not None:
         from genar.jobs.cluster import check_cluster
 

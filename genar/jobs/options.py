@@ -8,22 +8,15 @@ from pathlib import Path
 
 from genar.estimate import Estimator
 from genar.jobs.existing import is_result
+from genar.jobs.given import WORDS
 from genar.jobs.slides import Task
 from genar.model.decoding import Decoding
 from genar.read.features import file_of
 from genar.shelf import pinned
 from genar.slide.files import stamp
-from genar.slide.lattice import LATTICES
 from genar.slide.outline import source_of
 
-HOW_NOT_WHAT = (
-    "cache",
-    "device",
-    "batch_size",
-    "workers",
-    "report",
-)  # not what the result is
-WORDS = ("auto", "none", *LATTICES)  # which are no files, though there may be such
+HOW_NOT_WHAT = ("cache", "device", "batch_size", "workers", "report")  # they do not change what the result is
 OWN = ("summary.csv", "cohort.h5ad", "index.html")  # files of genar's that lie among results
 
 

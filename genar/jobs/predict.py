@@ -11,7 +11,8 @@ from genar.encoders.registry import is_computable
 from genar.errors import ConfigError, ModelError
 from genar.estimate import Estimator
 from genar.jobs.existing import provenance
-from genar.jobs.options import WORDS, Options
+from genar.jobs.given import check_where
+from genar.jobs.options import Options
 from genar.model.decoding import Decoding
 from genar.read.features import features as read_features
 from genar.read.placement import placement
@@ -132,19 +133,8 @@ def check(options: Options, model: Model) -> None:
         remedy = f"put them into obsm[{keys.features(model.info.encoder)!r}] and call genar.tl.predict"
         raise ModelError(model.info.name, why, remedy)
     at = options.spots
-    is_lattice = at is None or at in LATTICES
-    geometry_of(model, at if is_lattice else None, options.pitch)
-    if not is_lattice and not Path(str(at)).exists():
-        remedy = f"give {', '.join(LATTICES)}, a measured section, or a CSV or GeoJSON of places"
-        raise ConfigError("--spots", f"{at!r} is no lattice, and there is no such file", remedy)
-    if options.features is not None and (at or options.pitch):
-        raise ConfigError("--features", "their tiles say where the spots are", "leave --spots and --pitch out")
-    if options.tissue != "auto" and not (is_lattice and options.features is None):
-        raise ConfigError("--tissue", "the places of the spots are given", "leave it out")
-    words = {"--tissue": options.tissue if options.tissue not in WORDS else None, "--features": options.features}
-    for option, path in (words | {"--encoder-weights": options.encoder_weights}).items():
-        if path is not None and not Path(path).exists():
-            raise ConfigError(option, f"there is no file or folder {str(path)!r}", "check the path")
+    check_where(at, options.pitch, options.tissue, options.features, options.encoder_weights)
+    geometry_of(model, at if at in LATTICES else None, options.pitch)
 
 
 def predict_checked(

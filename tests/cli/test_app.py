@@ -136,7 +136,9 @@ def test_a_mistake_is_one_line_and_status_2(genar, job, words: list[str], part: 
     assert err.endswith("\n")
 
 
-def test_predict_passes_its_options(genar, job) -> None:
+def test_predict_passes_its_options(genar, job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genar.jobs.given.check_where", lambda *_: None)
+    monkeypatch.setattr("genar.shelf.find", Path)
     from genar.jobs.options import Options
     from genar.model.decoding import Decoding
 
@@ -199,7 +201,8 @@ def test_several_samples_are_drawn_ones(genar, job) -> None:
     assert (decoding.rule, decoding.n_samples) == ("sample", 5)
 
 
-def test_underscores_are_hyphens(genar, job) -> None:
+def test_underscores_are_hyphens(genar, job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genar.shelf.find", Path)
     assert genar("predict", "a_b.svs", "--batch_size", "5")[0] == 0
     assert genar("predict", "a_b.svs", "--batch_size=6", "--model=my_model")[0] == 0
     assert [(c[0].name, c[2]["options"].batch_size) for c in job] == [("a_b.svs", 5), ("a_b.svs", 6)]
