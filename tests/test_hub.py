@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,9 @@ def at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         monkeypatch.chdir(tmp_path)
         hub._fetched.cache_clear()
+        before = signal.getsignal(signal.SIGTERM)  # which a command sets
         yield server
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_model_of_the_hub_is_loaded_by_its_commit(at: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
