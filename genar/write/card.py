@@ -6,6 +6,7 @@ from typing import ClassVar
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
+from genar.model.config import ModelConfig
 from genar.store import ModelInfo
 
 
@@ -59,8 +60,9 @@ Trained on sections {sections}{stopped}. {split}
 | genes | {n_genes}, at scales {scales} |
 | count tokens | 0 to {max_count} |
 | tile | {tile_um:g} µm, encoder {encoder} |
+| sees of a spot | {seen} |
 | spots | {lattice}: {spot_um:g} µm wide, {pitch_um:g} µm apart |
-| decoder | {decoder}, width {width}, {layers} layers{genes}, {heads} heads |
+| decoder | {decoder}, width {width}, {layers} layers{genes}, {heads} heads{linear} |
 | depth | {depth} |
 
 ## Held-out accuracy
@@ -130,9 +132,19 @@ def model_card(
         layers=network.layers,
         genes=f" ({network.passed_by_genes} for the genes)" if network.decoder == "block_causal" else "",
         heads=network.heads,
+        seen=_seen(network),
+        linear=", on top of a linear path" if network.linear else "",
         depth=depth,
         accuracy=accuracy,
     )
+
+
+def _seen(network: ModelConfig) -> str:
+    """Say of which tiles a model takes features."""
+    if not network.neighbours:
+        return "its tile"
+    how = " the mean of" if network.context else ", by attention,"
+    return f"its tile and{how} those of its {network.neighbours} nearest spots"
 
 
 def markdown(heldout: pd.DataFrame) -> str:
