@@ -1,7 +1,7 @@
-"""Take the pictures of genar's output that the documentation shows: ``python docs/take_pictures.py`` writes ``docs/images``.
+"""Take the pictures of output that the documentation shows: ``python docs/take_pictures.py`` writes ``docs/images``.
 
-The demo's slide and section C4 of her2st are predicted by the bundled model (which was trained on C4). The page is opened
-in Chromium, through Playwright.
+The demo's slide and section C4 of her2st are predicted by the bundled model (which was trained on C4). The page is
+opened in Chromium, through Playwright.
 """
 
 from pathlib import Path
