@@ -43,8 +43,10 @@ def bench_hest(
 
     A gene's Pearson correlation on log1p of the raw counts is over the spots of all test samples of a fold together; a
     fold's figure is the mean over genes, a task's that over folds. ``HEST-Bench ridge`` is the benchmark's own
-    regression, of :func:`genar.jobs.hest_bench.hest_bench`. Of the others E[log(count + 1)] is judged; GenAR keeps
-    some of a fold's training samples to stop its training, as ``config.split.validation`` says.
+    regression, :func:`genar.baselines.hest.hest_ridge`. Of the others E[log(count + 1)] is judged; GenAR keeps some of
+    a fold's training samples to stop its training, as ``config.split.validation`` says. The encoder runs in float32,
+    where the published figures are of half precision for some. A gene without a correlation counts as 0 (the published
+    code makes such a fold's mean NaN).
 
     Parameters
     ----------
