@@ -8,7 +8,7 @@ source scripts/env.sh
 python -m pip install --quiet --editable .
 cd "$here"
 if [ $# -gt 0 ]; then
-    genar predict "$@"
+    genar predict --output results --report "$@"
 else
     genar demo --output results --overwrite
 fi

@@ -193,7 +193,8 @@ def run(args: argparse.Namespace) -> int:
         pages = f", {made.table.with_suffix('.html')}" if args.report else ""
         print(f"wrote {made.table}{pages} and {made.picture}", file=sys.stdout)
     else:
-        print(f"{made.table} is there already, of the same request; --overwrite makes it anew", file=sys.stdout)
+        page = f" with {made.table.with_suffix('.html')}" if args.report else ""
+        print(f"{made.table} is there already{page}, of the same request; --overwrite makes it anew", file=sys.stdout)
     return 0
 
 

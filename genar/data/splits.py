@@ -216,7 +216,13 @@ def _enough(found: int, needed: int, what: str, method: str) -> None:
     """Raise if there are too few of what is split."""
     if found < needed:
         why = f"{method} needs {needed} {what}, and there {'is' if found == 1 else 'are'} {found}"
-        raise ConfigError("split.method", why, "add data, or choose another: see split.method in docs/training.md")
+        remedy = "add data, or choose another, see split.method in docs/training.md"
+        if what == "patients":
+            remedy += (
+                "; sections of one patient go with --split.method leave_one_section_out --split.validation section"
+                " --split.shared_patients '[PATIENT]', and the figures are then optimistic"
+            )
+        raise ConfigError("split.method", why, remedy)
 
 
 def _check(config: SplitConfig, splits: Mapping[str, Split]) -> None:

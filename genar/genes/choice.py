@@ -26,9 +26,17 @@ def named(adata: AnnData, genes: Sequence[str]) -> list[str]:
     """
     for gene in genes:
         if gene not in adata.var_names:
-            near = difflib.get_close_matches(gene, map(str, adata.var_names), n=3) or list(adata.var_names[:3])
-            raise DataError(gene, "this gene is not in the result", f"try {', '.join(near)}; var_names lists all")
+            raise DataError(gene, "this gene is not in the result", _remedy(gene, list(map(str, adata.var_names))))
     return list(dict.fromkeys(genes))
+
+
+def _remedy(gene: str, known: Sequence[str]) -> str:
+    """Say which genes a name that is not known may stand for, in whatever case it is written."""
+    if "," in gene:
+        return "write spaces between genes, no commas"
+    by_upper = {name.upper(): name for name in known}
+    near = [by_upper[name] for name in difflib.get_close_matches(gene.upper(), by_upper, n=3)]
+    return f"try {', '.join(near)}; var_names lists all" if near else "var_names lists those that are"
 
 
 def most_varied(adata: AnnData, number: int) -> list[str]:
@@ -67,6 +75,12 @@ def values(adata: AnnData, genes: Sequence[str], layer: str | None) -> Any:
         known = ", ".join([COUNTS, *(str(name) for name in adata.layers if name is not None)])
         raise ConfigError("--layer", f"there is no layer {layer!r}", f"give one of: {known}")
     return adata.layers[layer][:, columns]
+
+
+def is_counts(x: Any) -> bool:
+    """Tell whether values are all whole and none negative."""
+    held = x.data if issparse(x) else np.asarray(x)
+    return bool(np.array_equal(held, np.rint(held)) and (held >= 0).all())
 
 
 def dense(rows: Any) -> NDArray[Any]:

@@ -230,7 +230,7 @@ class TrainerConfig(_Strict):
     @model_validator(mode="after")
     def _fits(self) -> "TrainerConfig":
         if self.min_epochs > self.max_epochs:
-            msg = f"min_epochs ({self.min_epochs}) is more than max_epochs ({self.max_epochs})"
+            msg = f"min_epochs ({self.min_epochs}) is more than max_epochs ({self.max_epochs}); give both"
             raise ValueError(msg)
         processes = self.devices * self.num_nodes
         if self.batch_size % processes:

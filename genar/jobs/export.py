@@ -10,7 +10,7 @@ from anndata import AnnData
 
 from genar import keys
 from genar.errors import ConfigError, OutputError
-from genar.genes.choice import most_varied, named, values
+from genar.genes.choice import is_counts, most_varied, named, values
 from genar.slide.section import library_name
 from genar.write.atomic import ELSEWHERE, atomic, whole_folder
 from genar.write.geojson import OBJECTS, ObjectName, start_of, write_geojson
@@ -116,6 +116,8 @@ def export(
         raise ConfigError("--slide", f"the result holds {len(sections)} sections", "leave it out")
     targets = _targets(to, source, sections, None if output is None else Path(output))
     chosen = _genes(adata, to, genes, top)
+    if layer is None and to != "spatialdata" and not is_counts(adata.X):
+        logger.warning("X holds no counts, and is written as it is: do not take it for some")
     values(adata, chosen[:1], layer)  # is there such a layer?
     request = _Request(
         adata, sections, chosen, layer, None if slide is None else Path(slide), object or "detection", classify,
@@ -149,6 +151,9 @@ def _check_options(to: str, given: dict[str, object], genes: Sequence[str] | Non
         raise ConfigError("--top", f"{top} is too few", "give 1 or more")
 
 
+ENDINGS = {f".{suffix.rpartition('.')[2]}" for suffix in SUFFIXES.values()}
+
+
 def names_file(to: str, output: Path) -> bool:
     """Tell whether an output is the file or the store itself, not a folder for it: it ends as the format's do."""
     return output.suffix == f".{SUFFIXES[to].rpartition('.')[2]}"
@@ -164,6 +169,8 @@ def _targets(to: str, source: Path | None, sections: Sequence[Section], output: 
             raise OutputError(output, why, "give a folder with -o")
         targets = [output]
     else:
+        if output is not None and output.suffix in ENDINGS and not output.is_dir():
+            raise OutputError(output, f"a file of --to {to} does not end so", f"end it in {SUFFIXES[to]}")
         folder = output if output is not None else Path() if source is None else source.parent
         one = len(sections) == 1
         stem = source.stem if source is not None else library_name(sections[0].name) if one else "cohort"

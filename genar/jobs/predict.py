@@ -115,7 +115,10 @@ def predict(
     device_of(device)
     loaded = model if isinstance(model, Model) else load(model)
     check(options, loaded)
-    return predict_checked(Path(slide), loaded, options, progress=progress)
+    result = predict_checked(Path(slide), loaded, options, progress=progress)
+    for warning in result.uns[keys.GENAR]["warnings"]:
+        logger.warning("%s: %s", Path(slide).name, warning)
+    return result
 
 
 def check(options: Options, model: Model) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from genar.errors import ConfigError, OutputError
-from genar.read.table import read_table
+from genar.read.table import check_table, read_table
 from genar.slide.section import library_name
 from genar.write.atomic import check_writable
 from genar.write.report.index import INDEX, check_index, write_index
@@ -72,5 +72,6 @@ def _check(tables: Sequence[Path], folder: Path | None, *, overwrite: bool) -> N
             why = f"its page would be called {table.stem}{PAGE}, as that of {names[table.stem]}"
             raise ConfigError(table, why, "rename it, or write the pages into different folders with -o")
         names[table.stem] = table
+        check_table(table)
         if folder is not None:
             check_writable(folder / f"{table.stem}{PAGE}", overwrite=overwrite)

@@ -1,6 +1,5 @@
 """Predicted or measured counts over the slide."""
 
-import difflib
 import textwrap
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from scipy.sparse import issparse
 
 from genar import keys
 from genar.errors import DataError
+from genar.genes.choice import named
 from genar.pl.figure import Picture, new_axes
 from genar.pl.section import Section, draw_outline, draw_spots, extent_of, one_section, provenance_of
 from genar.pl.text import drawable, short
@@ -61,7 +61,8 @@ def gene(
     adata, _, section = one_section(adata, library_id)
     values = _values(adata, gene, layer)
     ax = ax or new_axes((6, 5))
-    draw_spots(ax, adata, section, values, layer or "counts", cmap=cmap)
+    whole = np.array_equal(values, np.rint(values))  # else X was normalised
+    draw_spots(ax, adata, section, values, layer or ("counts" if whole else "X"), cmap=cmap)
     ax.set_title(gene, style="italic", parse_math=False)
     return ax
 
@@ -130,10 +131,8 @@ def marker(adata: AnnData) -> str:
 
 
 def _values(adata: AnnData, gene: str, layer: str | None) -> NDArray[np.float64]:
-    """Return one gene's values, or say which genes come close."""
-    if gene not in adata.var_names:
-        near = difflib.get_close_matches(gene, adata.var_names, n=3) or list(adata.var_names[:3])
-        raise DataError(gene, "this gene is not in the panel", f"try {', '.join(near)}; adata.var_names lists all")
+    """Return one gene's values."""
+    named(adata, [gene])
     if layer and layer not in adata.layers:
         raise DataError(layer, "there is no such layer", f"choose among {', '.join(map(str, adata.layers)) or 'none'}")
     column = adata[:, gene].layers[layer] if layer else adata[:, gene].X

@@ -4,12 +4,27 @@ import warnings
 from pathlib import Path
 
 import anndata
+import h5py
 import numpy as np
 import pandas as pd
 from anndata import AnnData
 
 from genar import keys
 from genar.errors import DataError
+
+
+def check_table(path: Path) -> None:
+    """Raise unless a file is there, and is an HDF5 file at all.
+
+    Raises
+    ------
+    DataError
+        If it is not.
+    """
+    if not path.is_file():
+        raise DataError(path, "there is no such file", "check the path")
+    if not h5py.is_hdf5(path):
+        raise DataError(path, "it is no .h5ad file, or it is damaged", "give one that genar predict or anndata wrote")
 
 
 def read_table(path: Path) -> AnnData:
@@ -20,8 +35,7 @@ def read_table(path: Path) -> AnnData:
     DataError
         If it cannot be read.
     """
-    if not path.is_file():
-        raise DataError(path, "there is no such file", "check the path")
+    check_table(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on old formats and on names that stand twice, which is the validator's

@@ -141,9 +141,12 @@ def test_gene_of_a_layer(adata: AnnData) -> None:
     assert ax.child_axes[0].get_ylabel() == "expected"
 
 
-@pytest.mark.parametrize(("gene", "said"), [("ERBB", "try ERBB2;"), ("zzz", "try ERBB2, GAPDH, COL1A1;")])
+@pytest.mark.parametrize(
+    ("gene", "said"),
+    [("ERBB", "try ERBB2;"), ("erbb2", "try ERBB2;"), ("zzz", "var_names lists"), ("ERBB2,GAPDH", "write spaces")],
+)
 def test_unknown_gene(adata: AnnData, gene: str, said: str) -> None:
-    with pytest.raises(DataError, match=f"{gene}: this gene is not in the panel; {said}"):
+    with pytest.raises(DataError, match=f"{gene}: this gene is not in the result; {said}"):
         pl.gene(adata, gene)
     with pytest.raises(DataError, match=said):
         pl.overview(adata, gene)

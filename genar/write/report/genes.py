@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from genar import keys
 from genar.errors import ConfigError
+from genar.genes.choice import named
 from genar.write.report.pack import pack_gene
 from genar.write.report.section import Shown
 
@@ -54,8 +55,10 @@ def genes_of(section: Shown, wanted: Sequence[str] | None, room: int) -> Genes:
 
     Raises
     ------
+    DataError
+        If one is not in the result.
     ConfigError
-        If one is not in the panel, or they have no room.
+        If they have no room.
     """
     layers = [name for name in LAYERS if name in section.adata.layers]
     order = _order(section) if wanted is None else _places(section, wanted)
@@ -83,11 +86,8 @@ def _order(section: Shown) -> NDArray[np.intp]:
 
 def _places(section: Shown, wanted: Sequence[str]) -> NDArray[np.intp]:
     """Look genes up."""
-    names = {str(name): place for place, name in enumerate(section.adata.var_names)}
-    for name in wanted:
-        if name not in names:
-            raise ConfigError("--genes", f"{name!r} is not in the panel", "give symbols of the result's genes")
-    return np.array([names[name] for name in dict.fromkeys(wanted)], dtype=np.intp)
+    places: NDArray[np.intp] = section.adata.var_names.get_indexer(named(section.adata, wanted))
+    return places
 
 
 def _first(section: Shown, kept: list[int]) -> int:

@@ -22,7 +22,7 @@ ELSEWHERE = ("warnings", keys.MODEL_CARD, "request", "slide_stamp")
 def facts(section: Shown) -> list[tuple[str, str]]:
     """List where a result comes from, as names and values."""
     metadata, provenance = section.metadata, section.provenance
-    rows = [("Slide", metadata.get(keys.SLIDE_NAME)), ("Image", metadata.get(keys.SOURCE_IMAGE))]
+    rows = [("Slide", metadata.get(keys.SLIDE_NAME))]
     if {keys.SLIDE_WIDTH, keys.SLIDE_HEIGHT} <= metadata.keys():
         rows.append(("Size", f"{metadata[keys.SLIDE_WIDTH]:,} x {metadata[keys.SLIDE_HEIGHT]:,} px"))
     if keys.MPP in metadata:

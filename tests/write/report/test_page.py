@@ -104,5 +104,5 @@ def test_what_it_cannot_show(adata: AnnData, harm, said: str, tmp_path: Path) ->
 
 
 def test_a_gene_that_is_not_there(adata: AnnData, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="--genes: 'XIST' is not in the panel"):
+    with pytest.raises(DataError, match="XIST: this gene is not in the result"):
         genar.report(adata, tmp_path / "a.html", genes=["GENE1", "XIST"])

@@ -47,7 +47,7 @@ function terms(list, rows) {
 function tellGene(place, gene) {
   const judged = gene.heldout_pcc !== undefined && gene.heldout_pcc !== null;
   const badge = element("p", { className: "badge" });
-  if (gene.reliable === true) badge.append("✓ Reliable: sections left out confirm it");
+  if (gene.reliable === true) badge.append("✓ Reliable on tissue like the training's");
   else if (gene.reliable === false) badge.append("⚠ Not reliable: sections left out do not confirm it");
   badge.classList.add(gene.reliable === true ? "good" : "poor");
   const rows = [];
