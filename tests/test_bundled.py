@@ -1,10 +1,8 @@
 """The bundled model and what the documentation says of it."""
 
 import importlib.util
-import re
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -45,20 +43,6 @@ def test_the_readme_repeats_the_card() -> None:
     table = module.main_columns(module.MARKS.search((BUNDLED / "her2st-mini" / "README.md").read_text())[0])
     assert {line.split("|")[1].strip() for line in table.splitlines()[2:]} >= {GENAR, *BASELINES}
     assert table in (ROOT / "README.md").read_text()
-
-
-@pytest.mark.filterwarnings("default")  # scanpy and what it imports warn of each other's deprecations
-def test_the_readmes_python_runs(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
-    mpl.use("Agg")
-    (tmp_path / "slide.svs").symlink_to(shared / "data/wsi/CMU-1-Small-Region.svs")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
-    result = names["adata"]
-    assert result.shape[1] == 200  # type: ignore[attr-defined]
 
 
 def test_a_known_gene_is_predicted_where_it_should_be(shared: Path) -> None:

@@ -1,6 +1,7 @@
 """What the README and the documentation show as code. Notebooks are left to the build, which runs them."""
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+SEPARATORS = {"&&", "|", ";"}
 SPAN = re.compile(r"(?<!`)`(genar [^`\n]+|--[^`\n]+)`(?!`)")
 
 
@@ -46,3 +48,17 @@ def spans() -> Iterator[tuple[str, str]]:
     for path in pages():
         text = FENCE.sub("", path.read_text(encoding="utf-8"))
         yield from ((str(path.relative_to(ROOT)), found[1]) for found in SPAN.finditer(text))
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Yield the words of each command."""
+    for line in text.replace("\\\n", " ").splitlines():
+        command: list[str] = []
+        for word in shlex.split(line, comments=True):
+            if word in SEPARATORS:
+                yield command
+                command = []
+            else:
+                command.append(word)
+        if command:
+            yield command

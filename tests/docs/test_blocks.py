@@ -1,15 +1,13 @@
 """No command, setting or example of the README and the documentation can rot.
 
 Commands of genar are parsed by the real parser and their settings by the real schema, other commands are of a short
-list, YAML and tables are read by what reads them, and Python is run (tests/docs/test_python.py; the README's in
-tests/test_bundled.py).
+list, YAML and tables are read by what reads them. What can be run is (tests/docs/test_pages.py).
 """
 
 import csv
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,7 @@ from genar.jobs import jobqueue
 from genar.jobs.config import TrainConfig
 from genar.jobs.slides import tasks_of
 from genar.read.sheet import read_sheet
-from tests.docs.blocks import ROOT, Block, blocks, pages, spans
+from tests.docs.blocks import ROOT, Block, blocks, commands, pages, spans
 
 BLOCKS = list(blocks())
 CONFIGS = {"CONFIG": "configs/visium.yaml"}  # what stands for a file of yours
@@ -39,26 +37,11 @@ TOOLS = {
 }  # not genar's; taken as they are
 OF_PAGE = {"docs/training.md": "paper", "docs/results.md": "her2st-mini"}  # what settings in the text are for
 FILE = re.compile(r"`((?:genar|docs|tests|scripts|configs)/[\w./-]+\.\w+)`")
-SEPARATORS = {"&&", "|", ";"}
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
 def of(*languages: str) -> list[Block]:
     return [block for block in BLOCKS if block.language in languages]
-
-
-def commands(text: str) -> Iterator[list[str]]:
-    """Yield the words of each command."""
-    for line in text.replace("\\\n", " ").splitlines():
-        command: list[str] = []
-        for word in shlex.split(line, comments=True):
-            if word in SEPARATORS:
-                yield command
-                command = []
-            else:
-                command.append(word)
-        if command:
-            yield command
 
 
 def check(words: list[str]) -> None:
