@@ -42,10 +42,11 @@ def _remedy(gene: str, known: Sequence[str]) -> str:
 def most_varied(adata: AnnData, number: int) -> list[str]:
     """Return the genes whose log1p counts vary most, with those that sections left out confirm before all others.
 
-    These are the genes of ``var["reliable"]`` or, of a model that does not tell them, with a mean correlation on
-    sections left out of 0.4 or more.
+    Counts are ``layers["counts"]`` if there are any, since ``X`` may be normalised, else ``X``. Confirmed are the genes
+    of ``var["reliable"]`` or, of a model that does not tell them, with a mean correlation on sections left out of 0.4
+    or more.
     """
-    x: Any = adata.X
+    x = values(adata, [str(gene) for gene in adata.var_names], COUNTS)
     logs: Any = x.astype(np.float64).log1p() if issparse(x) else np.log1p(np.asarray(x, dtype=np.float64))
     squares = logs.multiply(logs) if issparse(x) else logs**2
     mean = np.asarray(logs.mean(axis=0)).ravel()

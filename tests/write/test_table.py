@@ -62,3 +62,10 @@ def test_two_columns_of_one_name(result: AnnData, tmp_path: Path) -> None:
     result.obs["MUC1"] = 1
     with pytest.raises(DataError, match="MUC1: two columns"):
         genar.export(result, "parquet", tmp_path)
+
+
+def test_genes_of_a_result_that_was_normalised_vary_by_their_counts(result: AnnData, tmp_path: Path) -> None:
+    result.layers["counts"] = result.X.copy()
+    result.X = result.X.multiply([0.01, 0.01, 1]).tocsr()  # now MUC1 varies most
+    (path,) = genar.export(result, "csv", tmp_path, top=1)
+    assert pd.read_csv(path).columns[-1] == "ERBB2"
