@@ -57,14 +57,15 @@ def classes_of(adata: AnnData, column: str) -> Classes:
         raise ConfigError("--classify", f"there is no column {column!r} in obs", f"give one of: {known}")
     found = adata.obs[column]
     if column == keys.OOD:
-        far = found.to_numpy(np.float64) >= FAR
-        return Classes(far.astype(np.int64), [LIKE, UNLIKE], [_rgb(BLUE), _rgb(ORANGE)])
+        percentile = found.to_numpy(np.float64, na_value=np.nan)
+        codes = np.where(np.isnan(percentile), -1, (percentile >= FAR).astype(np.int64))
+        return Classes(codes, [LIKE, UNLIKE], [_rgb(BLUE), _rgb(ORANGE)])
     if pd.api.types.is_float_dtype(found.dtype):
         why = f"the column {column!r} holds measurements, not classes"
         raise ConfigError("--classify", why, "give a column of categories, such as clusters")
     category = found.astype("category").cat
     names = [f"{column} {value}" if len(str(value)) < 3 else str(value) for value in category.categories]
-    if isinstance(found.dtype, pd.BooleanDtype | np.dtype) and found.dtype == bool:
+    if pd.api.types.is_bool_dtype(category.categories.dtype):
         names = [column if value else f"not {column}" for value in category.categories]
     if len(names) > MOST:
         raise ConfigError("--classify", f"the column {column!r} has {len(names)} values", f"give one of up to {MOST}")

@@ -3,6 +3,7 @@ from pathlib import Path
 from uuid import UUID
 
 import numpy as np
+import pandas as pd
 import pytest
 import shapely
 from anndata import AnnData
@@ -86,6 +87,19 @@ def test_predicted_spots_say_where_qupath_counts_from(make_slide, tissue_image, 
     spots = genar.pp.spots(make_slide(tissue_image(), mpp=2.0), "st")
     known = next(iter(spots.uns[keys.SPATIAL].values()))[keys.METADATA]
     assert (known[keys.BOUNDS_X], known[keys.BOUNDS_Y]) == (11, 12)
+
+
+def test_spots_of_which_nothing_is_known_have_no_class(result: AnnData, tmp_path: Path) -> None:
+    result.obs[keys.OOD] = np.array([np.nan, 50, 99, 100, 1, 2], dtype=np.float32)
+    result.obs["kept"] = pd.array([None, True, False] * 2, dtype="boolean")
+    expected = {
+        keys.OOD: [None, "like the training tissue", "unlike the training tissue"],
+        "kept": [None, "kept", "not kept"],
+    }
+    for column, names in expected.items():
+        (path,) = genar.export(result, "geojson", tmp_path / f"{column}.geojson", classify=column)
+        found = [f["properties"].get("classification", {}).get("name") for f in features(path)]
+        assert found[:3] == names
 
 
 @pytest.mark.parametrize(
