@@ -178,7 +178,7 @@ def _targets(to: str, source: Path | None, sections: Sequence[Section], output: 
         targets = [folder / f"{name}{suffix}" for name in stems]
     for section in sections:
         image = section.metadata.get(keys.SOURCE_IMAGE)
-        if image and targets[0].absolute() == Path(str(image)).with_suffix(".zarr"):
+        if image and targets[0].resolve() == Path(str(image)).with_suffix(".zarr"):
             why = "LazySlide keeps what it knows of the slide in the folder of this name"
             raise OutputError(targets[0], why, f"call it {targets[0].stem}{suffix}")
     return targets

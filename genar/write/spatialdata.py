@@ -13,7 +13,7 @@ import pandas as pd
 from anndata import AnnData
 
 from genar import keys
-from genar.errors import ConfigError
+from genar.errors import ConfigError, DataError
 from genar.slide.open import Slide
 from genar.slide.regions import Grid
 from genar.slide.section import library_name
@@ -21,6 +21,7 @@ from genar.write.sections import Section
 
 GLOBAL = "global"
 TABLE = "table"
+ATTRIBUTES = "spatialdata_attrs"  # uns of a store's table
 SLIDE_UM = 1.0  # a pixel of an image that is read from the slide, at least
 BLOCK = 2048  # px, side of a chunk of it
 SMALLEST = 512  # px, the longer side of the coarsest scale, at most
@@ -64,6 +65,11 @@ def write_spatialdata(
         The genes of the table, with all their layers.
     slide
         The slide of the one section: the image is then read from it, at 1 µm a pixel or what it has, piece by piece.
+
+    Raises
+    ------
+    DataError
+        If a section has no image, or the table holds a name that stores cannot, or a column of theirs.
     """
     from spatialdata import SpatialData
 
@@ -149,6 +155,10 @@ def _table(part: AnnData, sections: Sequence[Section]) -> AnnData:
     for number, section in enumerate(sections):
         of[section.rows] = number
     table = part.copy()
+    if table.uns.pop(ATTRIBUTES, None) is None:  # else it is of a store, whose columns are made anew
+        for column in (keys.REGION, keys.SPOT_ID):
+            if column in table.obs:
+                raise DataError(column, "the store keeps a column of its own in obs under this name", "rename it")
     table.obs[keys.REGION] = pd.Categorical(np.array(regions, dtype=object)[of], categories=regions)
     table.obs[keys.SPOT_ID] = np.arange(part.n_obs)
     pictures = {keys.IMAGES, keys.TISSUE_MASK}  # the images are the store's
@@ -157,9 +167,12 @@ def _table(part: AnnData, sections: Sequence[Section]) -> AnnData:
         for section in sections
     }
     table.strings_to_categoricals()
-    return TableModel.parse(
-        table, region=regions if len(regions) > 1 else regions[0], region_key=keys.REGION, instance_key=keys.SPOT_ID
-    )
+    region = regions if len(regions) > 1 else regions[0]
+    try:
+        return TableModel.parse(table, region=region, region_key=keys.REGION, instance_key=keys.SPOT_ID)
+    except ValueError as e:  # its own kind of it is private; it ends with the names
+        why = f"a store cannot hold it ({' '.join(str(e).split())[-160:]})"
+        raise DataError("the table", why, "rename it, or call spatialdata.sanitize_table on the AnnData") from e
 
 
 def _made(adata: AnnData) -> dict[str, str]:

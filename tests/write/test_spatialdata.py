@@ -7,7 +7,7 @@ from anndata import AnnData
 
 import genar
 from genar import keys
-from genar.errors import ConfigError, OutputError
+from genar.errors import ConfigError, DataError, OutputError
 
 sd = pytest.importorskip("spatialdata")
 pytestmark = [
@@ -78,13 +78,26 @@ def test_the_image_of_the_slide(result: AnnData, make_slide, tmp_path: Path, mon
     assert in_level0(store["one_full_image"], np.array([[100, 50]]))[0] == pytest.approx([200, 100], rel=0.01)
 
 
+def test_names_that_a_store_cannot_hold_and_columns_of_its_own(result: AnnData, make_slide, tmp_path: Path) -> None:
+    (path,) = genar.export(result, "spatialdata", tmp_path)
+    slide = make_slide(np.full((100, 200, 3), 200, np.uint8))
+    (path,) = genar.export(sd.read_zarr(path)["table"], "spatialdata", tmp_path / "again.zarr", slide=slide)
+    assert sd.read_zarr(path)["table"].obs["region"].tolist() == ["one"] * 6
+    for column, said in (("Ground truth", "cannot hold it .*obs/Ground truth"), ("region", "a column of its own")):
+        odd = result.copy()
+        odd.obs[column] = "tumour"
+        with pytest.raises(DataError, match=said):
+            genar.export(odd, "spatialdata", tmp_path / "odd.zarr")
+    assert not (tmp_path / "odd.zarr").exists()
+
+
 def test_what_is_not_touched(result: AnnData, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "a.zarr/images").mkdir(parents=True)
     with pytest.raises(OutputError, match="genar did not write it"):
         genar.export(result, "spatialdata", tmp_path / "a.zarr", overwrite=True)
     result.uns[keys.SPATIAL]["one"][keys.METADATA][keys.SOURCE_IMAGE] = str(tmp_path / "slide.svs")
     with pytest.raises(OutputError, match=r"LazySlide keeps .* call it slide.spatialdata.zarr"):
-        genar.export(result, "spatialdata", tmp_path / "slide.zarr")
+        genar.export(result, "spatialdata", tmp_path / "a.zarr/../slide.zarr")
     monkeypatch.setattr("genar.jobs.export.write_spatialdata", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         genar.export(result, "spatialdata", tmp_path / "new/b.zarr")
