@@ -44,7 +44,7 @@ SHORT = {  # what is added to a command that begins so, so that it takes seconds
 REVISION = "0" * 40  # of OWNER/NAME at the stand-in for the hub
 REPLACED = {"local:4": "local:1", "OWNER/NAME@REVISION": f"OWNER/NAME@{REVISION}"}
 ONCE = r"genar (train|bench|evaluate|demo|doctor)|.*--cluster"  # not again on a later page, with the same words
-WRITERS = ("train", "bench", "predict")  # they refuse a folder of other settings
+WRITERS = ("train", "bench", "predict", "demo")  # they refuse a folder of other settings
 
 
 def not_run(words: list[str]) -> str | None:
