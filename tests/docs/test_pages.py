@@ -1,6 +1,7 @@
 """The pages' commands and Python are run: each page in order, in a folder that holds what it names."""
 
 import ast
+import gc
 import re
 import shutil
 import signal
@@ -83,6 +84,8 @@ def test_it_runs(page: str, done: set[str], monkeypatch: pytest.MonkeyPatch) -> 
         for words in commands(block.text):
             assert shell.run(words) == 0, f"{block}: {words}"
     assert all(made.n_obs and made.n_vars for made in names.values() if isinstance(made, AnnData))
+    names.clear()
+    gc.collect()  # slides that a page leaves open warn here, where it does no harm
 
 
 def code(block: Block) -> ast.Module:
