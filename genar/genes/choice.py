@@ -62,13 +62,20 @@ def most_varied(adata: AnnData, number: int) -> list[str]:
 
 
 def values(adata: AnnData, genes: Sequence[str], layer: str | None) -> Any:
-    """Return a layer's values of some genes, [N, G], dense or sparse as they are; ``"counts"`` and None are ``X``.
+    """Return a layer's values of some genes, [N, G], dense or sparse as they are; None is ``X``.
+
+    ``"counts"`` is ``X``, too, where no layer is called so.
 
     Raises
     ------
     ConfigError
         If there is no such layer.
+    DataError
+        If two genes have one name.
     """
+    if not adata.var_names.is_unique:
+        twice = str(adata.var_names[adata.var_names.duplicated()][0])
+        raise DataError(twice, "two genes of var_names have this name", "call var_names_make_unique of the AnnData")
     columns = adata.var_names.get_indexer(list(genes))
     if layer is None or (layer == COUNTS and COUNTS not in adata.layers):
         return adata.X[:, columns]

@@ -1,6 +1,7 @@
 """A result as one wide table, a row a spot: CSV or Parquet."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -54,11 +55,24 @@ def write_parquet(
 ) -> None:
     """Write what :func:`write_csv` does as Parquet, every number in the type that it has in the AnnData."""
     parts = _parts(adata, sections, genes, layer)
-    first = pa.Table.from_pandas(next(parts), preserve_index=True)
-    with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
-        writer.write_table(first)
-        for part in parts:
-            writer.write_table(pa.Table.from_pandas(part, schema=first.schema, preserve_index=True))
+    first = next(parts)
+    schema = _schema(first, _spots(adata, sections))
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for part in chain([first], parts):
+            writer.write_table(pa.Table.from_pandas(part, schema=schema, preserve_index=True))
+
+
+def _schema(first: pd.DataFrame, spots: pd.DataFrame) -> pa.Schema:
+    """Return the types of the first part's columns or, as that may be empty where others are not, of all spots'."""
+    try:
+        of_spots = pa.Table.from_pandas(spots, preserve_index=True).schema  # whose error names the column
+    except pa.ArrowException as e:
+        why = f"a column of obs is of no type that Parquet has ({' '.join(str(e).split())[:160]})"
+        raise DataError("obs", why, "make its values of one type") from e
+    schema = pa.Schema.from_pandas(first, preserve_index=True)
+    for field in of_spots:
+        schema = schema.set(schema.get_field_index(field.name), field)
+    return schema
 
 
 def _parts(

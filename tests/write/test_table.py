@@ -58,6 +58,23 @@ def test_what_cannot_be(result: AnnData, tmp_path: Path, options: dict, error: t
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("to", ["csv", "geojson", "spatialdata"])
+def test_two_genes_of_one_name(result: AnnData, tmp_path: Path, to: str) -> None:
+    result.var_names = ["ERBB2", "MUC1", "MUC1"]  # as Space Ranger's files have
+    with pytest.raises(DataError, match="MUC1: two genes .* call var_names_make_unique"):
+        genar.export(result, to, tmp_path)  # type: ignore[arg-type]
+
+
+def test_a_column_that_begins_empty(result: AnnData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("genar.write.table.CELLS", 30)  # several parts, the first of them empty there
+    result.obs["note"] = pd.Series([None] * 3 + list("xyz"), index=result.obs_names, dtype=object)
+    (path,) = genar.export(result, "parquet", tmp_path)
+    assert pd.read_parquet(path)["note"].tolist() == [None] * 3 + list("xyz")
+    result.obs["note"] = pd.Series([1, 2, 3, *"xyz"], index=result.obs_names, dtype=object)
+    with pytest.raises(DataError, match="a column of obs is of no type that Parquet has .*column note"):
+        genar.export(result, "parquet", tmp_path / "b.parquet")
+
+
 def test_two_columns_of_one_name(result: AnnData, tmp_path: Path) -> None:
     result.obs["MUC1"] = 1
     with pytest.raises(DataError, match="MUC1: two columns"):
