@@ -47,6 +47,9 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--slide", f"{len(args.results)} results are given", "export each with its slide")
     if several and args.output is not None and names_file(args.to, args.output):
         raise ConfigError(args.output, f"{len(args.results)} results would be written to it", "give a folder with -o")
+    if len({(args.output or path.parent, path.stem) for path in args.results}) < len(args.results):
+        why = "two results of one name would be written to one file"
+        raise ConfigError("RESULT", why, "export each to a folder of its own with -o")
     failures = []
     for result in args.results:
         try:

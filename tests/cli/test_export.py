@@ -39,6 +39,7 @@ def test_one_that_fails_does_not_stop_the_others(genar, job) -> None:
     [
         (["a.h5ad"], "required: --to"),
         (["a.h5ad", "b.h5ad", "--to", "csv", "-o", "x.csv"], "2 results would be written to it; give a folder"),
+        (["a/x.h5ad", "b/x.h5ad", "--to", "csv", "-o", "out", "--overwrite"], "two results of one name"),
         (["a.h5ad", "b.h5ad", "--to", "geojson", "--slide", "s.svs"], "export each with its slide"),
     ],
 )
