@@ -35,7 +35,8 @@ class FeaturePredictor:
     model
         A bundled model's name, a model directory, or a loaded model.
     mpp
-        Resolution of the slide's level 0 in µm per pixel, ``wsi.properties.mpp``.
+        Resolution of the slide's level 0 in µm per pixel, ``wsi.properties.mpp``, which is None where the slide does
+        not say.
     layer
         What to predict: by default the counts; or ``"expected"``, ``"std"``.
     estimator
@@ -76,11 +77,13 @@ class FeaturePredictor:
         self,
         model: str | Path | Model = "her2st-mini",
         *,
-        mpp: float,
+        mpp: float | None,
         layer: str | None = None,
         estimator: Estimator = "log_mean",
         batch_size: int = 32,
     ) -> None:
+        if mpp is None:
+            raise ConfigError("mpp", "the slide does not say its resolution", "give it, in µm per pixel of level 0")
         if not SMALLEST_MPP <= mpp <= LARGEST_MPP:
             why = f"{mpp:g} is not within {SMALLEST_MPP} to {LARGEST_MPP} µm/px"
             raise ConfigError("mpp", why, "give that of level 0, wsi.properties.mpp")

@@ -58,5 +58,7 @@ def test_it_predicts_what_genar_does() -> None:
         predictor.predict(features)
     with pytest.raises(ConfigError, match="mpp: 20 is not within"):
         genar.lazyslide.FeaturePredictor(model, mpp=20)
+    with pytest.raises(ConfigError, match="mpp: the slide does not say"):
+        genar.lazyslide.FeaturePredictor(model, mpp=None)
     with pytest.raises(ConfigError, match="layer: 'mean' is not predicted"):
         genar.lazyslide.FeaturePredictor(model, mpp=0.5, layer="mean")
