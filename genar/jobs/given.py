@@ -5,7 +5,7 @@ from pathlib import Path
 from genar.errors import ConfigError
 from genar.slide.lattice import LATTICES
 
-WORDS = ("auto", "none", *LATTICES)  # which are no files, though there may be such
+WORDS = ("auto", "none")  # of --tissue, which are no files, though there may be such
 
 
 def check_where(
