@@ -60,8 +60,9 @@ class Section:
         if kind is None:
             raise DataError(self.name, 'uns["spatial"] holds no image of this section', REMEDY)
         image, known = np.asarray(images[kind])[..., :3], self.metadata
-        if image.dtype != np.uint8:  # scanpy's reader of Visium makes it float, 0 to 1
-            image = (np.clip(image, 0, 1) * 255).round().astype(np.uint8)
+        if image.dtype != np.uint8:
+            most = 255 if image.max(initial=0) > 1 else 1  # scanpy's reader of Visium makes it float, 0 to 1
+            image = (np.clip(image, 0, most) * (255 / most)).round().astype(np.uint8)
         if keys.SLIDE_WIDTH in known and keys.SLIDE_HEIGHT in known:
             height, width = image.shape[:2]
             return image, (float(known[keys.SLIDE_WIDTH]) / width, float(known[keys.SLIDE_HEIGHT]) / height)

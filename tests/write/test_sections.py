@@ -24,6 +24,8 @@ def test_visium_as_scanpy_reads_it(result: AnnData) -> None:
     (section,) = sections_of(result, "x")
     image, unit = section.image()
     assert (section.name, unit, image.dtype, image.max()) == ("one", (2.0, 2.0), np.uint8, 230)
+    entry[keys.IMAGES][keys.HIRES] = entry[keys.IMAGES][keys.HIRES] * 255  # float, 0 to 255
+    np.testing.assert_array_equal(sections_of(result, "x")[0].image()[0], image)
 
 
 def test_what_is_no_result(result: AnnData, tmp_path: Path) -> None:
