@@ -86,4 +86,9 @@ def _summary(found: "Cohort") -> str:
     ]
     lines = [", ".join(parts)]
     lines += [f"patient {patient}: sections {', '.join(sections)}" for patient, sections in sharing.items()]
+    if len(found.patients) == 1 and found.usable > 1:
+        lines.append(
+            "one patient cannot be split by patient: train with --split.method leave_one_section_out"
+            f" --split.validation section --split.shared_patients '[{next(iter(found.patients))}]'"
+        )
     return "\n".join(lines)

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(beside the result)")  # fmt: skip
     add("--genes", metavar="GENE", nargs="+", help="the genes to write (all; for geojson those of --top 20)")
     add("--top", metavar="N", type=int, help="the N genes that vary most, reliable ones before all others")
-    add("--layer", metavar="NAME", help="whose values: counts, expected, std, ... (counts; spatialdata has all)")
+    add("--layer", metavar="NAME", help="whose values: counts, expected, std, ... (those of X; spatialdata has all)")
     add("--object", metavar="KIND", choices=("detection", "tile"), help="of geojson: detection, tile (detection)")
     add("--classify", metavar="COLUMN", help="of geojson: the column of obs that gives spots their class and colour, "
         "such as clusters, in_focus, ood")  # fmt: skip

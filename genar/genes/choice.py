@@ -16,14 +16,15 @@ from genar.reliability import MEAN_PCC
 COUNTS = "counts"
 
 
-def named(adata: AnnData, genes: Sequence[str]) -> list[str]:
-    """Return the genes, each once.
+def named(adata: AnnData, genes: str | Sequence[str]) -> list[str]:
+    """Return the genes, each once; a single one may stand for itself.
 
     Raises
     ------
     DataError
         If the result lacks one.
     """
+    genes = [genes] if isinstance(genes, str) else genes
     for gene in genes:
         if gene not in adata.var_names:
             raise DataError(gene, "this gene is not in the result", _remedy(gene, list(map(str, adata.var_names))))

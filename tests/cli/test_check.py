@@ -64,7 +64,11 @@ def test_sections_of_one_patient_are_named(genar, data: Path) -> None:
     image = str(data / "ST-imgs/K/K1/slide.png")
     (data / "ST-spotfiles/K2_selection.tsv").write_text((data / "ST-spotfiles/K1_selection.tsv").read_text())
     _, out, _ = genar("check", str(data), "--mpp", "2")
-    assert out.endswith("32 spots, 1 patient, 2 genes in all of them, 2 in only some\npatient K: sections K1, K2\n")
+    assert out.endswith(
+        "32 spots, 1 patient, 2 genes in all of them, 2 in only some\npatient K: sections K1, K2\n"
+        "one patient cannot be split by patient: train with --split.method leave_one_section_out"
+        " --split.validation section --split.shared_patients '[K]'\n"
+    )
     status, _, err = genar("check", str(data), "--image", image)
     assert status == 2
     assert "--image: it is one image for 2 sections; choose one with --sections" in err

@@ -112,6 +112,7 @@ def test_a_gene_that_is_typed_and_the_spot_under_the_pointer(opened: Opened, ada
     assert said[keys.TOTAL_COUNTS] == as_said(adata.obs[keys.TOTAL_COUNTS].iloc[here])
     assert said[keys.OOD] == as_said(adata.obs[keys.OOD].iloc[here])
     assert "✓ Reliable" in opened.page.locator("#gene-facts").inner_text()
+    assert opened.page.locator("#legend-title").inner_text() == "GENE12, counts"
 
 
 def test_the_keyboard_alone_does_it_all(opened: Opened, adata: AnnData) -> None:

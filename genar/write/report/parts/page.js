@@ -127,6 +127,7 @@ class Page {
     drawLegend($("legend"), this.values, this.low, this.high, this.colours);
     const what = this.view === "gene" ? `${this.held.genes[this.place].name}, ${NAMES[this.layer].toLowerCase()}`
       : this.held.views.find((view) => view.key === this.view).label;
+    $("legend-title").textContent = what;
     $("legend").setAttribute("aria-label", `Colour scale: ${what}, from ${say(round(this.low))} to ${say(round(this.high))}`);
     $("slide").setAttribute("aria-label", `Slide with its spots, coloured by ${what}`);
   }
