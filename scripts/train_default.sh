@@ -10,5 +10,6 @@ genar train configs/her2st-mini.yaml ${1:+--data "$1"} --output runs/her2st-mini
 rm -rf genar/models/her2st-mini
 cp -r runs/her2st-mini/model genar/models/her2st-mini
 python scripts/record_doctor.py
-genar bench "${1:-../shared/data/her2st}" --protocol her2st --output runs/her2st-bench --resume
+genar bench "${1:-../shared/data/her2st}" --protocol her2st --output runs/her2st-bench --resume \
+    --methods GenAR "gene mean" ridge MLP "k-nearest spots" "HEST-Bench ridge" "NB regression"
 python scripts/readme_results.py runs/her2st-bench
