@@ -27,8 +27,9 @@ SMALL = {
     "hierarchy.scales": [1, 4, 40],
     "model.width": 32,
     "model.layers": 2,
-    "trainer.max_epochs": 25,
-    "trainer.min_epochs": 15,
+    "tiles.views": 2,
+    "trainer.max_epochs": 6,
+    "trainer.min_epochs": 1,
     "trainer.accelerator": "cpu",
 }
 
