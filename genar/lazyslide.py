@@ -52,8 +52,10 @@ class FeaturePredictor:
         The model's name.
     features_model_name
         The encoder's name, as LazySlide's tables of features begin.
-    needs_coords, whole_slide
-        That LazySlide gives the origins of all tiles at once: models may look at a tile's neighbours and its place.
+    needs_coords
+        That LazySlide gives the tiles' origins: models may look at a tile's place.
+    whole_slide
+        That it gives all tiles at once: models may look at a tile's neighbours.
 
     Raises
     ------
