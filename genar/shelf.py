@@ -99,11 +99,23 @@ def pinned(name: str) -> str:
     Raises
     ------
     ModelError
-        As :func:`find`, of a model at the hub.
+        As :func:`find`.
     """
     if (Path(name) / CONFIG).is_file():  # first: a bundled name may also be that of some folder here
         return str(Path(name).absolute())
-    return source_of(find(name)) if hub_name(name) else name
+    return at_commit(name)
+
+
+def at_commit(name: str) -> str:
+    """Find a model, and return its name: of a branch at the hub its commit, so that the hub need not be asked again.
+
+    Raises
+    ------
+    ModelError
+        As :func:`find`.
+    """
+    directory = find(name)
+    return source_of(directory) if hub_name(name) else name
 
 
 def card_of(directory: Path) -> str:

@@ -87,8 +87,7 @@ def _summary(found: "Cohort") -> str:
     lines = [", ".join(parts)]
     lines += [f"patient {patient}: sections {', '.join(sections)}" for patient, sections in sharing.items()]
     if len(found.patients) == 1 and found.usable > 1:
-        lines.append(
-            "one patient cannot be split by patient: train with --split.method leave_one_section_out"
-            f" --split.validation section --split.shared_patients '[{next(iter(found.patients))}]'"
-        )
+        from genar.data.splits import one_patient
+
+        lines.append(f"one patient cannot be split by patient: train with {one_patient(next(iter(found.patients)))}")
     return "\n".join(lines)

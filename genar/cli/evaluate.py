@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Judge the model and print what it is worth."""
-    from genar.shelf import find
+    from genar.shelf import at_commit
 
-    find(args.model)  # before the imports that take seconds
+    args.model = at_commit(args.model)  # before the imports that take seconds
     from genar.jobs.evaluate import evaluate
 
     result = evaluate(

@@ -166,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
     from genar.errors import OutputError
     from genar.jobs.given import check_where
     from genar.jobs.slides import is_table, is_text, tasks_of
-    from genar.shelf import find
+    from genar.shelf import at_commit
     from genar.write.atomic import check_writable
 
     reserved = ["cohort.h5ad"] * args.concat + ["index.html"] * args.report
@@ -179,7 +179,7 @@ def run(args: argparse.Namespace) -> int:
         check_names(tasks)
     check_writable(args.output / "summary.csv", overwrite=True)
     check_where(args.spots, args.pitch, args.tissue, args.features, args.encoder_weights)  # here: it takes no time
-    find(args.model)
+    args.model = at_commit(args.model)
     if args.cluster is not None:
         from genar.jobs.cluster import check_cluster
 
@@ -189,12 +189,12 @@ def run(args: argparse.Namespace) -> int:
     from genar.jobs.predict_file import predict_to_file
 
     made = predict_to_file(tasks[0].slide, args.output, options(args), overwrite=args.overwrite, progress=True)
+    page = made.table.with_suffix(".html")
     if made.is_new:
-        pages = f", {made.table.with_suffix('.html')}" if args.report else ""
-        print(f"wrote {made.table}{pages} and {made.picture}", file=sys.stdout)
+        print(f"wrote {made.table}{f', {page}' if args.report else ''} and {made.picture}", file=sys.stdout)
     else:
-        page = f" with {made.table.with_suffix('.html')}" if args.report else ""
-        print(f"{made.table} is there already{page}, of the same request; --overwrite makes it anew", file=sys.stdout)
+        there = f"{made.table} is there already" + (f" with {page}" if args.report else "")
+        print(f"{there}, of the same request; --overwrite makes it anew", file=sys.stdout)
     return 0
 
 

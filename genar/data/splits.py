@@ -217,12 +217,13 @@ def _enough(found: int, needed: int, what: str, method: str) -> None:
     if found < needed:
         why = f"{method} needs {needed} {what}, and there {'is' if found == 1 else 'are'} {found}"
         remedy = "add data, or choose another, see split.method in docs/training.md"
-        if what == "patients":
-            remedy += (
-                "; sections of one patient go with --split.method leave_one_section_out --split.validation section"
-                " --split.shared_patients '[PATIENT]', and the figures are then optimistic"
-            )
-        raise ConfigError("split.method", why, remedy)
+        alone = f"; sections of one patient go with {one_patient('PATIENT')}, and the figures are then optimistic"
+        raise ConfigError("split.method", why, remedy + alone * (what == "patients"))
+
+
+def one_patient(name: str) -> str:
+    """Return the settings that split the sections of one patient, whose figures are then optimistic."""
+    return f"--split.method leave_one_section_out --split.validation section --split.shared_patients '[{name}]'"
 
 
 def _check(config: SplitConfig, splits: Mapping[str, Split]) -> None:

@@ -87,9 +87,9 @@ def values(adata: AnnData, genes: Sequence[str], layer: str | None) -> Any:
 
 
 def is_counts(x: Any) -> bool:
-    """Tell whether values are all whole and none negative."""
+    """Tell whether values are all finite, whole and none negative."""
     held = x.data if issparse(x) else np.asarray(x)
-    return bool(np.array_equal(held, np.rint(held)) and (held >= 0).all())
+    return bool(np.isfinite(held).all() and (held >= 0).all() and (held == np.rint(held)).all())
 
 
 def dense(rows: Any) -> NDArray[Any]:

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from genar.jobs.benchmark import COMPARED, Benchmark, figures
-from genar.jobs.evaluation import ENDS, GENAR, by_method, number
+from genar.jobs.evaluation import ENDS, GENAR, GENES, PICTURE, SCORES, by_method, number
 from genar.pl.scores import scores as draw_scores
 from genar.write.atomic import atomic
 
-SCORES, GENES, SUMMARY, TABLE, PICTURE = "scores.csv", "genes.csv", "bench.json", "table.md", "scores.png"
+SUMMARY, TABLE = "bench.json", "table.md"
 DIGITS = 3
 
 

@@ -9,12 +9,12 @@ import pandas as pd
 
 from genar.data.splits import FINAL, Split, SplitConfig, plan
 from genar.jobs import cells
-from genar.jobs.bench_files import GENES, SUMMARY, TABLE, markdown, report, summarised
+from genar.jobs.bench_files import SUMMARY, TABLE, markdown, report, summarised
 from genar.jobs.benchmark import Benchmark
 from genar.jobs.cells import Cell
 from genar.jobs.config import TrainConfig
 from genar.jobs.contenders import CONTINUOUS, Fold
-from genar.jobs.evaluation import GENAR, number
+from genar.jobs.evaluation import GENAR, GENES, number
 from genar.jobs.hest_bench import Score, fold_score, read_task, run_fold
 from genar.jobs.prepare import fingerprint
 from genar.jobs.run import RunFolder

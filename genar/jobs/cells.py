@@ -11,13 +11,13 @@ import pandas as pd
 from genar.errors import ConfigError
 from genar.jobs.config import TrainConfig
 from genar.jobs.contenders import check_methods, seeds_of
-from genar.jobs.evaluation import read_back
+from genar.jobs.evaluation import GENES, SCORES, read_back
 from genar.slide.section import library_name
 from genar.write.atomic import atomic
 
 logger = logging.getLogger("genar")
 
-CELLS, SCORES, GENES, LOG = "cells", "scores.csv", "genes.csv", "bench.log"
+CELLS, LOG = "cells", "bench.log"
 Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 

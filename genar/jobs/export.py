@@ -11,10 +11,11 @@ from anndata import AnnData
 from genar import keys
 from genar.errors import ConfigError, OutputError
 from genar.genes.choice import is_counts, most_varied, named, values
+from genar.read.table import read_table
 from genar.slide.section import library_name
 from genar.write.atomic import ELSEWHERE, atomic, whole_folder
 from genar.write.geojson import OBJECTS, ObjectName, start_of, write_geojson
-from genar.write.sections import Section, read_result, sections_of
+from genar.write.sections import Section, sections_of
 from genar.write.spatialdata import check_installed, is_ours, write_spatialdata
 from genar.write.table import write_csv, write_parquet
 
@@ -110,7 +111,7 @@ def export(
     if to == "spatialdata":
         check_installed()
     source = None if isinstance(result, AnnData) else Path(result)
-    adata = result if isinstance(result, AnnData) else read_result(Path(result))
+    adata = result if isinstance(result, AnnData) else read_table(Path(result))
     sections = sections_of(adata, source or "the AnnData")
     if slide is not None and len(sections) > 1:
         raise ConfigError("--slide", f"the result holds {len(sections)} sections", "leave it out")

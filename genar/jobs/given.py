@@ -8,6 +8,18 @@ from genar.slide.lattice import LATTICES
 WORDS = ("auto", "none")  # of --tissue, which are no files, though there may be such
 
 
+def check_pitch(spots: str | None, pitch: float | None) -> None:
+    """Raise if a pitch is given for anything but a grid.
+
+    Raises
+    ------
+    ConfigError
+        If so.
+    """
+    if pitch is not None and spots != "grid":
+        raise ConfigError("--pitch", "it goes with --spots grid alone", "give --spots grid, or leave --pitch out")
+
+
 def check_where(
     spots: str | None, pitch: float | None, tissue: str, features: Path | None, encoder_weights: Path | None
 ) -> None:
@@ -24,8 +36,7 @@ def check_where(
         If they do not.
     """
     is_lattice = spots is None or spots in LATTICES
-    if pitch is not None and spots != "grid":
-        raise ConfigError("--pitch", "it goes with --spots grid alone", "give --spots grid, or leave --pitch out")
+    check_pitch(spots, pitch)
     if not is_lattice and not Path(str(spots)).exists():
         remedy = f"give {', '.join(LATTICES)}, a measured section, or a CSV or GeoJSON of places"
         raise ConfigError("--spots", f"{spots!r} is no lattice, and there is no such file", remedy)

@@ -70,9 +70,11 @@ def compared(
         figures, of_genes = judged_on(tests, of_sections, genes, training, method=method)
         rows += figures
         tables.append(of_genes)
-        for (name, section), prediction in zip(tests.items(), of_sections if draws else (), strict=bool(draws)):
-            of_spots = spot_intervals(prediction, section, genes, draws)
-            spots.append(of_spots.assign(section=name, method=method))
+        if draws:
+            spots += [
+                spot_intervals(prediction, section, genes, draws).assign(section=name, method=method)
+                for (name, section), prediction in zip(tests.items(), of_sections, strict=True)
+            ]
     found = pd.concat(tables, ignore_index=True)
     return Evaluation(model.info.name, pd.DataFrame(rows), found, spots=pd.concat(spots) if spots else None), own
 

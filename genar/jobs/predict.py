@@ -8,10 +8,10 @@ from anndata import AnnData
 from genar import keys, pp, tl
 from genar.device import device_of
 from genar.encoders.registry import is_computable
-from genar.errors import ConfigError, ModelError
+from genar.errors import ModelError
 from genar.estimate import Estimator
 from genar.jobs.existing import provenance
-from genar.jobs.given import check_where
+from genar.jobs.given import check_pitch, check_where
 from genar.jobs.options import Options
 from genar.model.decoding import Decoding
 from genar.read.features import features as read_features
@@ -186,6 +186,5 @@ def geometry_of(model: Model, spots: str | None, pitch: float | None) -> Lattice
     """Return the lattice that was asked for, or the one that the model learnt from."""
     if spots is not None:
         return lattice(spots, pitch)
-    if pitch is not None:
-        raise ConfigError("--pitch", "it goes with --spots grid alone", "give --spots grid, or leave --pitch out")
+    check_pitch(spots, pitch)
     return lattice(model.info.lattice, model.info.pitch_um if model.info.lattice == "grid" else None)

@@ -24,7 +24,8 @@ def check_table(path: Path) -> None:
     if not path.is_file():
         raise DataError(path, "there is no such file", "check the path")
     if not h5py.is_hdf5(path):
-        raise DataError(path, "it is no .h5ad file, or it is damaged", "give one that genar predict or anndata wrote")
+        why = "it cannot be read as .h5ad: it is none, or damaged"
+        raise DataError(path, why, "give one that genar predict, genar.read or anndata wrote")
 
 
 def read_table(path: Path) -> AnnData:

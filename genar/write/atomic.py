@@ -70,13 +70,7 @@ def atomic(*targets: Path, overwrite: bool, within: Path | None = None) -> Itera
     """
     for target in targets:
         check_writable(target, overwrite=overwrite)
-    folder = targets[0].parent
-    made = [p for p in (folder, *folder.parents) if not p.exists()]  # innermost first
-    own: Path | None = None
-    appeared: list[Path] = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        own = Path(tempfile.mkdtemp(dir=within or folder, prefix="."))
+    with _workplace(targets[0], within) as own:
         temporary = tuple(own / target.name for target in targets)
         yield temporary
         for source in temporary:
@@ -84,23 +78,17 @@ def atomic(*targets: Path, overwrite: bool, within: Path | None = None) -> Itera
                 os.fsync(file.fileno())  # else a power cut after the rename may leave a file without its content
         for target in targets:  # again, since the work may have taken long
             check_writable(target, overwrite=overwrite)
-        for source, target in zip(temporary, targets, strict=True):
-            is_new = not target.exists()
-            source.replace(target)
-            if is_new:
-                appeared.append(target)
-        appeared, made = [], []
-    except OSError as e:
-        why = f"it cannot be written ({e.strerror or e})"
-        raise OutputError(targets[0], why, f"free space, or {ELSEWHERE}") from e
-    finally:
-        if own is not None:
-            shutil.rmtree(own, ignore_errors=True)
-        for path in appeared:
-            path.unlink(missing_ok=True)
-        for path in made:
-            if path.exists() and not any(path.iterdir()):
-                path.rmdir()
+        appeared: list[Path] = []
+        try:
+            for source, target in zip(temporary, targets, strict=True):
+                is_new = not target.exists()
+                source.replace(target)
+                if is_new:
+                    appeared.append(target)
+            appeared = []
+        finally:
+            for path in appeared:
+                path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -124,11 +112,7 @@ def whole_folder(target: Path, *, replaces: bool) -> Iterator[Path]:
         If the target exists and is not to be replaced, or writing fails.
     """
     check_writable(target.with_name(f".{target.name}"), overwrite=True)
-    made = [p for p in target.parents if not p.exists()]  # innermost first
-    own: Path | None = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        own = Path(tempfile.mkdtemp(dir=target.parent, prefix="."))
+    with _workplace(target) as own:
         yield own / target.name
         old = own / f"{target.name}.old"
         if target.exists():
@@ -141,6 +125,25 @@ def whole_folder(target: Path, *, replaces: bool) -> Iterator[Path]:
             if old.exists():
                 old.rename(target)
             raise
+
+
+@contextmanager
+def _workplace(target: Path, within: Path | None = None) -> Iterator[Path]:
+    """Make a hidden folder beside a target, or ``within`` another, which goes in the end, and the target's parents.
+
+    Parents that were made go, too, if anything fails.
+
+    Raises
+    ------
+    OutputError
+        If writing fails.
+    """
+    made = [p for p in target.parents if not p.exists()]  # innermost first
+    own: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        own = Path(tempfile.mkdtemp(dir=within or target.parent, prefix="."))
+        yield own
         made = []
     except OSError as e:
         raise OutputError(target, f"it cannot be written ({e.strerror or e})", f"free space, or {ELSEWHERE}") from e

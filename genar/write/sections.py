@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anndata as ad
 import numpy as np
 from anndata import AnnData
 from numpy.typing import NDArray
@@ -85,23 +84,6 @@ class Section:
             opened.close()
             raise SlideError(slide, f"it has {theirs}, the slide of {self.name} has {ours}", "give that slide")
         return opened
-
-
-def read_result(path: Path) -> AnnData:
-    """Read a result.
-
-    Raises
-    ------
-    DataError
-        If it is no ``.h5ad`` file.
-    """
-    if not path.is_file():
-        raise DataError(path, "there is no such file", "check the path")
-    try:
-        return ad.read_h5ad(path)
-    except (OSError, KeyError, ValueError, TypeError, AttributeError) as e:
-        why = f"it cannot be read as .h5ad ({' '.join(str(e).split())[:160]})"
-        raise DataError(path, why, REMEDY) from e
 
 
 def sections_of(adata: AnnData, what: object) -> list[Section]:

@@ -6,7 +6,8 @@ from anndata import AnnData
 
 from genar import keys
 from genar.errors import DataError
-from genar.write.sections import read_result, sections_of
+from genar.read.table import read_table
+from genar.write.sections import sections_of
 
 
 def test_spots_of_each_section(cohort: AnnData) -> None:
@@ -33,9 +34,9 @@ def test_what_is_no_result(result: AnnData, tmp_path: Path) -> None:
         sections_of(AnnData(np.ones((2, 2))), "x")
     (tmp_path / "a.h5ad").write_text("no")
     with pytest.raises(DataError, match=r"a.h5ad: it cannot be read as .h5ad"):
-        read_result(tmp_path / "a.h5ad")
+        read_table(tmp_path / "a.h5ad")
     with pytest.raises(DataError, match="no such file"):
-        read_result(tmp_path / "b.h5ad")
+        read_table(tmp_path / "b.h5ad")
     result.obs[keys.LIBRARY_ID] = "three"
     with pytest.raises(DataError, match="how large a spot of section 'three' is"):
         sections_of(result, "x")

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from genar import keys
 from genar.errors import DataError
+from genar.genes.choice import is_counts
 from genar.metrics.spatial import adjacent, morans_i
 from genar.pl.section import image_of, one_section, provenance_of
 
@@ -152,7 +153,7 @@ def _image(picture: NDArray[Any]) -> Image.Image:
 def _counts(adata: AnnData, what: object) -> sparse.csc_matrix:
     """Return ``X``, which must hold counts."""
     counts = sparse.csc_matrix(adata.X)
-    if not np.isfinite(counts.data).all() or (counts.data < 0).any() or (counts.data != np.rint(counts.data)).any():
+    if not is_counts(counts):
         raise DataError(what, "X holds values that are no counts", "give the file as it was before it was normalised")
     if counts.data.max(initial=0) >= 2**32:
         raise DataError(what, "X holds counts beyond 32 bits", "give raw counts")
